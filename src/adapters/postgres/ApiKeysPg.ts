@@ -1,0 +1,67 @@
+import { Effect, Layer, Option, Schema } from "effect"
+import { SqlClient, SqlSchema } from "effect/sql"
+import { ApiKeys } from "../../application/ports/storage/ApiKeys.ts"
+import { ApiKey, Caller } from "../../domain/identity/ApiKey.ts"
+import { Role } from "../../domain/identity/Member.ts"
+import { ApiKeyId, OrganizationId } from "../../domain/shared/Ids.ts"
+import { SafeInt8 } from "./Columns.ts"
+import { toDefect } from "./Failures.ts"
+
+const columns = {
+  ...ApiKey.fields,
+  createdAt: SafeInt8,
+  expiresAt: Schema.NullOr(SafeInt8),
+  revokedAt: Schema.NullOr(SafeInt8)
+}
+
+/** A row of `api_keys` without its digest. */
+const Row = Schema.Struct(columns).pipe(Schema.decodeTo(ApiKey))
+
+export const layer = Layer.effect(
+  ApiKeys,
+  Effect.gen(function*() {
+    const sql = yield* SqlClient.SqlClient
+    const shown = sql.literal("id, organization_id, member_id, name, hint, created_at, expires_at, revoked_at")
+
+    const insertRow = SqlSchema.void({
+      Request: Schema.Struct({ ...columns, digest: Schema.String }),
+      execute: (row) => sql`INSERT INTO api_keys ${sql.insert(row)}`
+    })
+
+    const byDigest = SqlSchema.findOneOption({
+      Request: Schema.String,
+      Result: Schema.Struct({ ...columns, role: Role }),
+      execute: (digest) =>
+        sql`SELECT k.*, m.role FROM api_keys k JOIN members m ON m.id = k.member_id WHERE k.digest = ${digest}`
+    })
+
+    const ofOrganization = SqlSchema.findAll({
+      Request: OrganizationId,
+      Result: Row,
+      execute: (id) => sql`SELECT ${shown} FROM api_keys WHERE organization_id = ${id} ORDER BY created_at, id`
+    })
+
+    const revokeRow = SqlSchema.findOneOption({
+      Request: Schema.Struct({ id: ApiKeyId, at: SafeInt8 }),
+      Result: Row,
+      execute: ({ at, id }) =>
+        sql`UPDATE api_keys SET revoked_at = coalesce(revoked_at, ${at}) WHERE id = ${id} RETURNING ${shown}`
+    })
+
+    const findByDigest = Effect.fn("ApiKeys.findByDigest")(function*(digest: string) {
+      const row = yield* Effect.catch(byDigest(digest), toDefect)
+      return Option.map(row, ({ role, ...key }) => ({
+        key: new ApiKey(key),
+        caller: new Caller({ organizationId: key.organizationId, memberId: key.memberId, role, keyId: key.id })
+      }))
+    })
+
+    return ApiKeys.of({
+      insert: (key, digest) =>
+        Effect.catch(insertRow({ ...key, digest }), toDefect).pipe(Effect.withSpan("ApiKeys.insert")),
+      findByDigest,
+      list: (organization) => Effect.catch(ofOrganization(organization), toDefect).pipe(Effect.withSpan("ApiKeys.list")),
+      revoke: (id, at) => Effect.catch(revokeRow({ id, at }), toDefect).pipe(Effect.withSpan("ApiKeys.revoke"))
+    })
+  })
+)

@@ -1,0 +1,29 @@
+import { PGlite } from "@electric-sql/pglite"
+import { PgClient } from "@effect/sql-pg"
+import { Duration, Effect, Path, type Redacted, String } from "effect"
+import * as DirectoryLock from "./DirectoryLock.ts"
+import { pgliteStream } from "./PgliteStream.ts"
+
+const names = { transformQueryNames: String.camelToSnake, transformResultNames: String.snakeToCamel }
+
+/** A Postgres server: a pool of pipelined connections. */
+export const server = (options: { readonly url: Redacted.Redacted; readonly maxConnections: number }) =>
+  PgClient.layer({
+    ...names,
+    url: options.url,
+    maxConnections: options.maxConnections,
+    connectTimeout: Duration.seconds(2),
+    applicationName: "model-gateway"
+  })
+
+/** The embedded PGlite in a directory, on its one connection; nobody else may open the directory meanwhile. */
+export const embedded = (directory: string) =>
+  PgClient.layerFrom(Effect.gen(function*() {
+    yield* DirectoryLock.take(directory)
+    const path = yield* Path.Path
+    const database = yield* Effect.acquireRelease(
+      Effect.promise(() => PGlite.create(path.join(directory, "pglite"))),
+      (database) => Effect.promise(() => database.close())
+    )
+    return yield* PgClient.makeClient({ ...names, username: "postgres", stream: () => pgliteStream(database) })
+  }))

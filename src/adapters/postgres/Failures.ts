@@ -1,0 +1,22 @@
+import { Effect, type Schema } from "effect"
+import { SqlError } from "effect/sql"
+import { StoreUnavailable } from "../../application/ports/storage/StoreUnavailable.ts"
+
+const away: ReadonlySet<string> = new Set([
+  "ConnectionError",
+  "AuthenticationError",
+  "StatementTimeoutError",
+  "LockTimeoutError"
+])
+
+/**
+ * No use case can mend a failing store, so its errors end as defects: a lost connection as `StoreUnavailable`, which
+ * the edge answers with 503, anything else as itself.
+ */
+export const toDefect = (error: SqlError.SqlError | Schema.SchemaError): Effect.Effect<never> =>
+  SqlError.isSqlError(error) && away.has(error.reason._tag)
+    ? Effect.die(new StoreUnavailable({ cause: error }))
+    : Effect.die(error)
+
+export const isUniqueViolation = (error: SqlError.SqlError | Schema.SchemaError): boolean =>
+  SqlError.isSqlError(error) && error.reason._tag === "UniqueViolation"

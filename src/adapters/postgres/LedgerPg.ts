@@ -1,0 +1,154 @@
+import { Effect, Layer, Schema } from "effect"
+import { SqlClient, SqlSchema } from "effect/sql"
+import { type HoldRequest, Ledger, leaseSeconds, type Renewal } from "../../application/ports/storage/Ledger.ts"
+import { InsufficientCredits } from "../../domain/billing/BillingErrors.ts"
+import type { Settlement } from "../../domain/billing/CreditHold.ts"
+import { type HoldId, OrganizationId } from "../../domain/shared/Ids.ts"
+import { NanoUsd, nanoUsd, toUsd, zero } from "../../domain/shared/Money.ts"
+import { Money } from "./Columns.ts"
+import { toDefect } from "./Failures.ts"
+import * as GroupCommit from "./GroupCommit.ts"
+
+/** A hold past its lease is ended in portions, so that no sweep locks accounts for long. */
+const sweepPortion = 500
+
+export const layer = Layer.effect(
+  Ledger,
+  Effect.gen(function*() {
+    const sql = yield* SqlClient.SqlClient
+    const lease = `${leaseSeconds} seconds`
+
+    const addGrant = SqlSchema.findOne({
+      Request: Schema.Struct({ organizationId: OrganizationId, amount: NanoUsd, note: Schema.String }),
+      Result: Schema.Struct({ balance: Money }),
+      execute: ({ amount, note, organizationId }) =>
+        sql`
+          WITH entry AS (
+            INSERT INTO ledger_entries (organization_id, kind, amount, note)
+            VALUES (${organizationId}, 'grant', ${amount}, ${note})
+          )
+          UPDATE credit_accounts SET balance = balance + ${amount}
+          WHERE organization_id = ${organizationId} RETURNING balance`
+    })
+
+    const readCredit = SqlSchema.findOneOption({
+      Request: OrganizationId,
+      Result: Schema.Struct({ balance: Money, held: Money }),
+      execute: (id) => sql`SELECT balance, held FROM credit_accounts WHERE organization_id = ${id}`
+    })
+
+    const takeHolds = SqlSchema.findAll({
+      Request: Schema.String,
+      Result: Schema.Struct({ granted: Schema.NullOr(Money), available: Money }),
+      execute: (requests) =>
+        sql`SELECT granted, available FROM take_holds(${requests}::jsonb, ${lease}::interval) ORDER BY ordinal`
+    })
+
+    const endHolds = SqlSchema.findAll({
+      Request: Schema.String,
+      Result: Schema.Struct({ holdId: Schema.String, charged: Money }),
+      execute: (endings) => sql`SELECT hold_id, charged FROM end_holds(${endings}::jsonb)`
+    })
+
+    const grouped = yield* GroupCommit.make((requests: ReadonlyArray<HoldRequest>) =>
+      takeHolds(JSON.stringify(requests.map(({ id, least, most, purpose }) => ({
+        id,
+        organization: purpose.organizationId,
+        member: purpose.memberId,
+        key: purpose.keyId,
+        request: purpose.requestId,
+        model: purpose.model,
+        method: purpose.accessMethod,
+        least: String(least),
+        most: String(most)
+      }))))
+    )
+
+    const end = yield* GroupCommit.make((endings: ReadonlyArray<Ending>) =>
+      Effect.map(endHolds(JSON.stringify(endings)), (rows) => {
+        const charged = new Map(rows.map((row) => [row.holdId, row.charged]))
+        return endings.map(({ hold }) => charged.get(hold) ?? null)
+      })
+    )
+
+    const hold = Effect.fn("Ledger.hold")(function*(request: HoldRequest) {
+      const { available, granted } = yield* Effect.catch(grouped(request), toDefect)
+      if (granted !== null) return granted
+      return yield* new InsufficientCredits({ neededUsd: toUsd(request.least), availableUsd: toUsd(available) })
+    })
+
+    const renew = Effect.fn("Ledger.renew")(function*(renewals: ReadonlyArray<Renewal>) {
+      const rows = JSON.stringify(renewals.map(({ checkpoint, holdId }) => ({
+        hold: holdId,
+        checkpoint: checkpoint === null ? null : toRecord(checkpoint)
+      })))
+      yield* Effect.catch(
+        sql`
+          UPDATE credit_holds h
+          SET lease_until = clock_timestamp() + ${lease}::interval,
+              checkpoint = CASE WHEN jsonb_typeof(e.item->'checkpoint') = 'object'
+                                THEN e.item->'checkpoint' ELSE h.checkpoint END
+          FROM jsonb_array_elements(${rows}::jsonb) AS e (item)
+          WHERE h.id = e.item->>'hold'
+            AND h.id IN (
+              SELECT id FROM credit_holds
+              WHERE id IN (SELECT item->>'hold' FROM jsonb_array_elements(${rows}::jsonb) AS w (item))
+              FOR UPDATE SKIP LOCKED)`,
+        toDefect
+      )
+    })
+
+    const sweepOnce = SqlSchema.findOne({
+      Request: Schema.Int,
+      Result: Schema.Struct({ swept: Schema.Int }),
+      execute: (portion) =>
+        sql`
+          SELECT count(*)::int AS swept FROM end_holds((
+            SELECT coalesce(jsonb_agg(jsonb_build_object('hold', id, 'settlement', checkpoint)), '[]'::jsonb)
+            FROM (SELECT id, checkpoint FROM credit_holds WHERE lease_until < clock_timestamp() LIMIT ${portion}) lapsed
+          ))`
+    })
+
+    const sweep = Effect.gen(function*() {
+      const { swept } = yield* sweepOnce(sweepPortion)
+      return swept
+    }).pipe(
+      Effect.catchTag("NoSuchElementError", Effect.die),
+      Effect.catch(toDefect),
+      Effect.withSpan("Ledger.sweep")
+    )
+
+    return Ledger.of({
+      grant: Effect.fn("Ledger.grant")((organizationId, amount, note) =>
+        addGrant({ organizationId, amount, note }).pipe(
+          Effect.map(({ balance }) => balance),
+          Effect.catchTag("NoSuchElementError", Effect.die),
+          Effect.catch(toDefect)
+        )
+      ),
+      credit: Effect.fn("Ledger.credit")((organization) =>
+        Effect.map(
+          Effect.catch(readCredit(organization), toDefect),
+          (found) => found._tag === "Some" ? found.value : { balance: zero, held: zero }
+        )
+      ),
+      hold,
+      settle: Effect.fn("Ledger.settle")((settlement) =>
+        Effect.catch(end({ hold: settlement.holdId, settlement: toRecord(settlement) }), toDefect)
+      ),
+      release: Effect.fn("Ledger.release")((id) =>
+        Effect.map(Effect.catch(end({ hold: id, settlement: null }), toDefect), (charged) => charged !== null)
+      ),
+      renew,
+      sweep
+    })
+  })
+)
+
+interface Ending {
+  readonly hold: HoldId
+  readonly settlement: ReturnType<typeof toRecord> | null
+}
+
+/** A settlement as `end_holds` and the checkpoint column have it. */
+const toRecord = ({ cost, estimated, usage }: Settlement) => ({ ...usage, cost: String(nanoUsd(cost)), estimated })

@@ -1,0 +1,194 @@
+import { Context, Effect, Layer, type Scope, Stream } from "effect"
+import type { InsufficientCredits } from "../../domain/billing/BillingErrors.ts"
+import { affordableOutput, costOf, worstCost } from "../../domain/billing/Cost.ts"
+import type { Settlement } from "../../domain/billing/CreditHold.ts"
+import { none, type Usage } from "../../domain/billing/Usage.ts"
+import type { AccessMethodNotOffered, ModelNotFound } from "../../domain/catalog/CatalogErrors.ts"
+import type { Pricing } from "../../domain/catalog/Pricing.ts"
+import { type ChatRequest, outputLimit } from "../../domain/completion/ChatRequest.ts"
+import type { Completion } from "../../domain/completion/Completion.ts"
+import type { UpstreamFailed } from "../../domain/completion/CompletionErrors.ts"
+import type { CompletionEvent } from "../../domain/completion/CompletionEvent.ts"
+import { Delivered } from "../../domain/completion/Delivered.ts"
+import type { Caller } from "../../domain/identity/ApiKey.ts"
+import { HoldId } from "../../domain/shared/Ids.ts"
+import { type NanoUsd, zero } from "../../domain/shared/Money.ts"
+import { HoldKeeper } from "../billing/HoldKeeper.ts"
+import { Models } from "../catalog/Models.ts"
+import { Ids } from "../ports/runtime/Ids.ts"
+import { Tokenizer } from "../ports/runtime/Tokenizer.ts"
+import { Ledger } from "../ports/storage/Ledger.ts"
+import { type CallError, Upstreams } from "../ports/vendor/Upstreams.ts"
+import { countInput } from "./InputTokens.ts"
+
+export interface ChatCall {
+  readonly caller: Caller
+  readonly request: ChatRequest
+  readonly requestId: string
+}
+
+/** What a request used and what the account was charged for it. */
+export interface Charged {
+  readonly usage: Usage
+  readonly cost: NanoUsd
+}
+
+/** What a stream gives: the vendor's events, and at its good end one `Settled`. */
+export type ChatEvent = CompletionEvent | ({ readonly _tag: "Settled" } & Charged)
+
+export type ChatError = ModelNotFound | AccessMethodNotOffered | InsufficientCredits | CallError
+
+/**
+ * One chat completion, paid for exactly once: a hold for the worst case, the upstream call, then one settlement at what
+ * was used, or a release. However a request ends (error, interruption, the death of the process) its hold ends too.
+ */
+export class CompleteChat extends Context.Service<CompleteChat, {
+  readonly complete: (
+    call: ChatCall
+  ) => Effect.Effect<{ readonly completion: Completion } & Charged, ChatError>
+  /**
+   * Succeeds when the first event is there. Closing the scope early stops the upstream and charges what was delivered.
+   */
+  readonly stream: (
+    call: ChatCall
+  ) => Effect.Effect<Stream.Stream<ChatEvent, UpstreamFailed>, ChatError, Scope.Scope>
+}>()("gateway/completion/CompleteChat") {
+  static readonly layer = Layer.effect(
+    CompleteChat,
+    Effect.gen(function*() {
+      const models = yield* Models
+      const ledger = yield* Ledger
+      const upstreams = yield* Upstreams
+      const keeper = yield* HoldKeeper
+      const tokenizer = yield* Tokenizer
+      const ids = yield* Ids
+
+      /** Resolves the model and takes the hold; the scope's end settles or releases it. */
+      const begin = Effect.fnUntraced(function*({ caller, request, requestId }: ChatCall) {
+        const { model, route } = yield* models.resolve(request.model, request.access_method)
+        const pricing = route.method === "service" ? model.pricing : null
+        const input = countInput(request, tokenizer.count)
+        const wanted = outputLimit(request)
+        const most = Math.min(wanted ?? model.maxOutputTokens, model.maxOutputTokens)
+        const holdId = HoldId.make(yield* ids.next)
+        const meter = new Meter(holdId, pricing, input, tokenizer.count)
+
+        const granted = yield* Effect.acquireRelease(
+          Effect.tap(
+            ledger.hold({
+              id: holdId,
+              purpose: {
+                organizationId: caller.organizationId,
+                memberId: caller.memberId,
+                keyId: caller.keyId,
+                requestId,
+                model: model.id,
+                accessMethod: route.method
+              },
+              least: worstCost(pricing, input, wanted === undefined ? 1 : most),
+              most: worstCost(pricing, input, most)
+            }),
+            () => keeper.keep(holdId, () => meter.settlement)
+          ),
+          () => end(meter)
+        )
+        const affordable = affordableOutput(pricing, input, granted, most)
+        return {
+          meter,
+          upstreamCall: {
+            route,
+            request,
+            outputCap: wanted === undefined && affordable < most ? affordable : undefined
+          }
+        }
+      })
+
+      /** Ends the hold, once, by what the meter has seen. */
+      const end = Effect.fn("CompleteChat.end")(function*(meter: Meter) {
+        if (meter.ended !== undefined) return meter.ended
+        const settlement = meter.settlement
+        return meter.ended = settlement === null
+          ? (yield* keeper.release(meter.holdId), { usage: none, cost: zero })
+          : { usage: settlement.usage, cost: yield* keeper.settle(settlement) }
+      }, Effect.uninterruptible)
+
+      const complete = Effect.fn("CompleteChat.complete")(function*(call: ChatCall) {
+        const { meter, upstreamCall } = yield* begin(call)
+        const completion = yield* upstreams.complete(upstreamCall)
+        meter.addWhole(completion)
+        return { completion, ...yield* end(meter) }
+      }, Effect.scoped, Effect.tapError(logUpstream))
+
+      const stream = Effect.fn("CompleteChat.stream")(function*(call: ChatCall) {
+        const { meter, upstreamCall } = yield* begin(call)
+        const events = yield* upstreams.stream(upstreamCall)
+        return events.pipe(
+          Stream.mapArray((batch) => {
+            for (const event of batch) meter.add(event)
+            return batch
+          }),
+          Stream.concat(
+            Stream.fromEffect(Effect.map(end(meter), (charged): ChatEvent => ({ _tag: "Settled", ...charged })))
+          ),
+          Stream.tapError((error: UpstreamFailed) => logUpstream(error))
+        )
+      }, Effect.tapError(logUpstream))
+
+      return CompleteChat.of({ complete, stream })
+    })
+  )
+}
+
+/** What one request has delivered, as the bill sees it. */
+class Meter {
+  readonly holdId: HoldId
+  readonly #pricing: Pricing | null
+  readonly #input: number
+  readonly #count: (text: string) => number
+  readonly #delivered = new Delivered()
+  #reported: Usage | undefined
+  ended: Charged | undefined
+
+  constructor(holdId: HoldId, pricing: Pricing | null, input: number, count: (text: string) => number) {
+    this.holdId = holdId
+    this.#pricing = pricing
+    this.#input = input
+    this.#count = count
+  }
+
+  add(event: CompletionEvent): void {
+    if (event._tag === "Usage") this.#reported = event.usage
+    else this.#delivered.add(event)
+  }
+
+  addWhole(completion: Completion): void {
+    this.#reported = completion.usage
+    this.#delivered.addWhole(completion)
+  }
+
+  /** Null while nothing was delivered and nothing reported: then there is nothing to pay. */
+  get settlement(): Settlement | null {
+    if (this.#reported === undefined && this.#delivered.isEmpty) return null
+    const usage = this.#reported ?? {
+      ...none,
+      input: this.#input,
+      output: this.#count(this.#delivered.text),
+      reasoning: this.#count(this.#delivered.reasoning)
+    }
+    return {
+      holdId: this.holdId,
+      usage,
+      cost: costOf(this.#pricing, usage),
+      estimated: this.#reported === undefined
+    }
+  }
+}
+
+const logUpstream = (error: ChatError): Effect.Effect<void> =>
+  error._tag === "UpstreamFailed"
+    ? Effect.logWarning("An upstream failed.", {
+      upstream: error.upstream,
+      reason: error.reason,
+      detail: error.detail
+    })
+    : Effect.void

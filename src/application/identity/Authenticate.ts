@@ -1,0 +1,39 @@
+import { Cache, Clock, Context, Duration, Effect, Layer, Option } from "effect"
+import type { Caller } from "../../domain/identity/ApiKey.ts"
+import { InvalidApiKey } from "../../domain/identity/IdentityErrors.ts"
+import { KeyTexts } from "../ports/runtime/KeyTexts.ts"
+import { ApiKeys } from "../ports/storage/ApiKeys.ts"
+
+/**
+ * Who sends this key? A mistyped key costs no look-up; a known one is remembered for two seconds, so a revocation
+ * holds everywhere well within the five that are promised.
+ */
+export class Authenticate extends Context.Service<Authenticate, {
+  readonly byKey: (text: string) => Effect.Effect<Caller, InvalidApiKey>
+}>()("gateway/identity/Authenticate") {
+  static readonly layer = Layer.effect(
+    Authenticate,
+    Effect.gen(function*() {
+      const keys = yield* ApiKeys
+      const texts = yield* KeyTexts
+
+      const known = yield* Cache.make({
+        lookup: keys.findByDigest,
+        capacity: 10_000,
+        timeToLive: Duration.seconds(2)
+      })
+
+      const byKey = Effect.fn("Authenticate.byKey")(function*(text: string) {
+        if (text === "") return yield* new InvalidApiKey({ reason: "missing" })
+        if (!texts.isWellFormed(text)) return yield* new InvalidApiKey({ reason: "invalid" })
+        const found = yield* Cache.get(known, texts.digest(text))
+        if (Option.isNone(found) || !found.value.key.isUsableAt(yield* Clock.currentTimeMillis)) {
+          return yield* new InvalidApiKey({ reason: "invalid" })
+        }
+        return found.value.caller
+      })
+
+      return Authenticate.of({ byKey })
+    })
+  )
+}

@@ -1,0 +1,28 @@
+import { Context, type Effect, type Scope, type Stream } from "effect"
+import type { ChatRequest } from "../../../domain/completion/ChatRequest.ts"
+import type { Completion } from "../../../domain/completion/Completion.ts"
+import type { InvalidRequest, UpstreamFailed, UpstreamRefused } from "../../../domain/completion/CompletionErrors.ts"
+import type { CompletionEvent } from "../../../domain/completion/CompletionEvent.ts"
+import type { Route } from "./ModelCatalog.ts"
+
+export interface UpstreamCall {
+  readonly route: Route
+  readonly request: ChatRequest
+  /** The most output tokens the upstream may produce, where that is less than it would by itself. */
+  readonly outputCap: number | undefined
+}
+
+/** Why a call gave nothing: the request cannot be expressed on this wire, or the upstream refused it or failed. */
+export type CallError = InvalidRequest | UpstreamRefused | UpstreamFailed
+
+/** The model vendors. Interrupting a call, or closing the scope of a stream, closes the connection at once. */
+export class Upstreams extends Context.Service<Upstreams, {
+  readonly complete: (call: UpstreamCall) => Effect.Effect<Completion, CallError>
+  /**
+   * Succeeds when the first event is there, so that everything before it is an error of the call. The stream ends well
+   * only after the vendor said that it is complete; a connection that breaks off is `UpstreamFailed`.
+   */
+  readonly stream: (
+    call: UpstreamCall
+  ) => Effect.Effect<Stream.Stream<CompletionEvent, UpstreamFailed>, CallError, Scope.Scope>
+}>()("gateway/ports/vendor/Upstreams") {}

@@ -1,0 +1,30 @@
+import { Schema } from "effect"
+
+/** The key is missing, mistyped, unknown, expired or revoked: a caller cannot tell which. */
+export class InvalidApiKey extends Schema.TaggedError<InvalidApiKey>()("InvalidApiKey", {
+  reason: Schema.Literals(["missing", "invalid"])
+}) {
+  override get message() {
+    return this.reason === "missing"
+      ? "No API key. Send the header \"Authorization: Bearer <API key>\"."
+      : "This API key is not valid. Check it for typing errors, expiry and revocation."
+  }
+}
+
+export class NameTaken extends Schema.TaggedError<NameTaken>()("NameTaken", {
+  kind: Schema.Literals(["organization", "member"]),
+  name: Schema.String
+}) {
+  override get message() {
+    return `There is already ${this.kind === "organization" ? "an organization" : "a member"} named "${this.name}".`
+  }
+}
+
+export class UnknownName extends Schema.TaggedError<UnknownName>()("UnknownName", {
+  kind: Schema.Literals(["organization", "member", "API key"]),
+  name: Schema.String
+}) {
+  override get message() {
+    return `No ${this.kind} is named "${this.name}".`
+  }
+}

@@ -1,0 +1,55 @@
+import type { Medians } from "./Measurement.ts"
+
+export interface Verdict {
+  readonly what: string
+  readonly target: string
+  /** `undefined`: not measured in this run. */
+  readonly measured: number | undefined
+  readonly met: boolean | undefined
+}
+
+const ratio = (a: number | undefined, b: number | undefined) => (a === undefined || b === undefined ? undefined : a / b)
+const difference = (a: number | undefined, b: number | undefined) =>
+  a === undefined || b === undefined ? undefined : a - b
+
+const atLeast = (what: string, bound: number, unit: string, measured: number | undefined): Verdict => ({
+  what,
+  target: `at least ${bound}${unit}`,
+  measured,
+  met: measured === undefined ? undefined : measured >= bound
+})
+const atMost = (what: string, bound: number, unit: string, measured: number | undefined): Verdict => ({
+  what,
+  target: `at most ${bound}${unit}`,
+  measured,
+  met: measured === undefined ? undefined : measured <= bound
+})
+
+/** The targets of the gateway; every ratio is between medians of the same run. */
+export const verdicts = (of: Medians): ReadonlyArray<Verdict> => [
+  atLeast("JSON, to nginx", 0.3, "", ratio(of("json", "gateway"), of("json", "nginx"))),
+  atLeast("JSON, to Portkey", 4, "", ratio(of("json", "gateway"), of("json", "portkey"))),
+  atLeast("53 frames at once, to nginx", 0.4, "", ratio(of("burst", "gateway"), of("burst", "nginx"))),
+  atLeast("53 frames at once, to Portkey", 6, "", ratio(of("burst", "gateway"), of("burst", "portkey"))),
+  atLeast("53 frames 20 ms apart, to nginx", 0.95, "", ratio(of("paced", "gateway"), of("paced", "nginx"))),
+  atMost(
+    "added time to first byte over direct, 1 connection",
+    1,
+    " ms",
+    difference(of("first-byte-1", "gateway"), of("first-byte-1", "direct"))
+  ),
+  atMost(
+    "time to first byte at 64 streams, to nginx",
+    2,
+    "",
+    ratio(of("first-byte-64", "gateway"), of("first-byte-64", "nginx"))
+  ),
+  atLeast("GET /v1/models, to a bare Node server", 0.5, "", ratio(of("models", "gateway"), of("models", "bare-node"))),
+  atLeast("hold + settlement pairs", 20_000, "/s", of("pairs", "gateway")),
+  atMost("Node CPU per pair", 25, " µs", of("pairs.cpu", "gateway")),
+  atLeast("client abort stops the upstream within 1 s", 100, " %", of("abort.seen", "gateway")),
+  atMost("resident memory under JSON load, Postgres", 200, " MB", of("json.resident", "gateway")),
+  atMost("resident memory under JSON load, embedded", 450, " MB", of("embedded.resident", "gateway")),
+  atMost("start to ready, Postgres", 1500, " ms", of("start", "gateway")),
+  atMost("start to ready, embedded, second start", 3000, " ms", of("embedded.start", "gateway"))
+]
