@@ -30,7 +30,7 @@ const only = Flag.Literals("only", cellNames).pipe(
   Flag.atLeast(0)
 )
 
-const measure = Effect.fn("measure")(function*(input: {
+const measure = Effect.fn("measure")(function* (input: {
   readonly seconds: number
   readonly rounds: number
   readonly only: ReadonlyArray<CellName>

@@ -9,14 +9,16 @@ const away: ReadonlySet<string> = new Set([
   "LockTimeoutError"
 ])
 
+/** The store is at fault, whatever it was asked. */
+export const isAway = (error: SqlError.SqlError | Schema.SchemaError): boolean =>
+  SqlError.isSqlError(error) && away.has(error.reason._tag)
+
 /**
  * No use case can mend a failing store, so its errors end as defects: a lost connection as `StoreUnavailable`, which
  * the edge answers with 503, anything else as itself.
  */
 export const toDefect = (error: SqlError.SqlError | Schema.SchemaError): Effect.Effect<never> =>
-  SqlError.isSqlError(error) && away.has(error.reason._tag)
-    ? Effect.die(new StoreUnavailable({ cause: error }))
-    : Effect.die(error)
+  Effect.die(isAway(error) ? new StoreUnavailable({ cause: error }) : error)
 
 export const isUniqueViolation = (error: SqlError.SqlError | Schema.SchemaError): boolean =>
   SqlError.isSqlError(error) && error.reason._tag === "UniqueViolation"

@@ -1,53 +1,58 @@
-import { Deferred, Effect, Exit, Fiber, type Scope } from "effect"
+import { Cause, Deferred, Effect, Exit, Fiber, Option, Queue, type Scope } from "effect"
+
+export interface Options<E> {
+  /** How many items one statement takes. */
+  readonly most?: number
+  /** Whether an error can be one item's fault. The others, such as a lost connection, are everybody's. */
+  readonly mayBlameItem: (error: E) => boolean
+}
 
 /**
- * One statement in flight per kind of write; everything that arrives meanwhile goes into the next one. Under load this
- * is an order of magnitude more writes per second than one transaction each, and alone it adds nothing. When a batch
- * fails, its items are tried one by one, so that a bad one harms only itself.
+ * One statement in flight per kind of write; everything that arrives meanwhile goes into the next one, in order. Under
+ * load this is an order of magnitude more writes per second than one transaction each, and alone it adds nothing. When
+ * a batch fails by an item's fault, its items are tried one by one, so that a bad one harms only itself. What waits is
+ * written before the scope closes, also what its sender no longer waits for.
  */
-export const make = <Item, Answer, E>(
+export const make = Effect.fnUntraced(function*<Item, Answer, E>(
   run: (items: ReadonlyArray<Item>) => Effect.Effect<ReadonlyArray<Answer>, E>,
-  most = 512
-): Effect.Effect<(item: Item) => Effect.Effect<Answer, E>, never, Scope.Scope> =>
-  Effect.gen(function*() {
-    const scope = yield* Effect.scope
-    let waiting: Array<{ readonly item: Item; readonly answer: Deferred.Deferred<Answer, E> }> = []
-    let writer: Fiber.Fiber<void> | undefined
+  { mayBlameItem, most = 512 }: Options<E>
+): Effect.fn.Return<(item: Item) => Effect.Effect<Answer, E>, never, Scope.Scope> {
+  const waiting = yield* Queue.unbounded<Waiting<Item, Answer, E>, Cause.Done>()
 
-    const runAlone = (item: Item) =>
-      Effect.map(run([item]), ([answer]) => answer as Answer)
+  const runAlone = ({ answer, item }: Waiting<Item, Answer, E>) =>
+    Deferred.into(Effect.map(run([item]), ([only]) => only as Answer), answer)
 
-    const write = Effect.gen(function*() {
-      while (waiting.length > 0) {
-        const batch = waiting.slice(0, most)
-        waiting = waiting.slice(most)
-        const exit = yield* Effect.exit(run(batch.map(({ item }) => item)))
-        yield* Effect.forEach(
-          batch,
-          ({ answer, item }, index) =>
-            Exit.isSuccess(exit)
-              ? Deferred.succeed(answer, exit.value[index] as Answer)
-              : batch.length === 1
-              ? Deferred.failCause(answer, exit.cause)
-              : Effect.flatMap(Effect.exit(runAlone(item)), (alone) => Deferred.done(answer, alone)),
-          { discard: true }
-        )
-      }
-    })
+  const isItemsFault = (cause: Cause.Cause<E>) =>
+    Option.match(Cause.findErrorOption(cause), { onNone: () => true, onSome: mayBlameItem })
 
-    return (item) =>
-      Effect.gen(function*() {
-        const answer = yield* Deferred.make<Answer, E>()
-        waiting.push({ item, answer })
-        if (writer === undefined) {
-          writer = yield* write.pipe(
-            Effect.ensuring(Effect.sync(() => {
-              writer = undefined
-            })),
-            Effect.uninterruptible,
-            Effect.forkIn(scope)
-          )
-        }
-        return yield* Deferred.await(answer)
-      })
+  const write = Effect.fnUntraced(function*(batch: ReadonlyArray<Waiting<Item, Answer, E>>) {
+    const exit = yield* Effect.exit(run(batch.map(({ item }) => item)))
+    if (Exit.isSuccess(exit)) {
+      batch.forEach(({ answer }, index) => Deferred.doneUnsafe(answer, Exit.succeed(exit.value[index] as Answer)))
+    } else if (batch.length > 1 && isItemsFault(exit.cause)) {
+      yield* Effect.forEach(batch, runAlone, { discard: true })
+    } else {
+      const failure = Exit.failCause(exit.cause)
+      batch.forEach(({ answer }) => Deferred.doneUnsafe(answer, failure))
+    }
   })
+
+  const writer = yield* Queue.takeBetween(waiting, 1, most).pipe(
+    Effect.flatMap(write),
+    Effect.forever,
+    Effect.catchIf(Cause.isDone, () => Effect.void),
+    Effect.forkDetach
+  )
+  yield* Effect.addFinalizer(() => Effect.andThen(Queue.end(waiting), Fiber.await(writer)))
+
+  return (item) =>
+    Effect.suspend(() => {
+      const answer = Deferred.makeUnsafe<Answer, E>()
+      return Queue.offerUnsafe(waiting, { item, answer }) ? Deferred.await(answer) : Effect.interrupt
+    })
+})
+
+interface Waiting<Item, Answer, E> {
+  readonly item: Item
+  readonly answer: Deferred.Deferred<Answer, E>
+}

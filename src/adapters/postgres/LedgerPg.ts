@@ -1,4 +1,4 @@
-import { Effect, Layer, Schema } from "effect"
+import { Effect, Layer, Predicate, Schema } from "effect"
 import { SqlClient, SqlSchema } from "effect/sql"
 import { type HoldRequest, Ledger, leaseSeconds, type Renewal } from "../../application/ports/storage/Ledger.ts"
 import { InsufficientCredits } from "../../domain/billing/BillingErrors.ts"
@@ -6,7 +6,7 @@ import type { Settlement } from "../../domain/billing/CreditHold.ts"
 import { type HoldId, OrganizationId } from "../../domain/shared/Ids.ts"
 import { NanoUsd, nanoUsd, toUsd, zero } from "../../domain/shared/Money.ts"
 import { Money } from "./Columns.ts"
-import { toDefect } from "./Failures.ts"
+import { isAway, toDefect } from "./Failures.ts"
 import * as GroupCommit from "./GroupCommit.ts"
 
 /** A hold past its lease is ended in portions, so that no sweep locks accounts for long. */
@@ -50,25 +50,35 @@ export const layer = Layer.effect(
       execute: (endings) => sql`SELECT hold_id, charged FROM end_holds(${endings}::jsonb)`
     })
 
-    const grouped = yield* GroupCommit.make((requests: ReadonlyArray<HoldRequest>) =>
-      takeHolds(JSON.stringify(requests.map(({ id, least, most, purpose }) => ({
-        id,
-        organization: purpose.organizationId,
-        member: purpose.memberId,
-        key: purpose.keyId,
-        request: purpose.requestId,
-        model: purpose.model,
-        method: purpose.accessMethod,
-        least: String(least),
-        most: String(most)
-      }))))
+    const mayBlameItem = Predicate.not(isAway)
+
+    const grouped = yield* GroupCommit.make(
+      (requests: ReadonlyArray<HoldRequest>) =>
+        takeHolds(JSON.stringify(requests.map(({ id, least, most, purpose }) => ({
+          id,
+          organization: purpose.organizationId,
+          member: purpose.memberId,
+          key: purpose.keyId,
+          request: purpose.requestId,
+          model: purpose.model,
+          method: purpose.accessMethod,
+          least: String(least),
+          most: String(most)
+        })))),
+      { mayBlameItem }
     )
 
-    const end = yield* GroupCommit.make((endings: ReadonlyArray<Ending>) =>
-      Effect.map(endHolds(JSON.stringify(endings)), (rows) => {
-        const charged = new Map(rows.map((row) => [row.holdId, row.charged]))
-        return endings.map(({ hold }) => charged.get(hold) ?? null)
-      })
+    /** Of several endings of one hold the first counts; the others find it ended already. */
+    const end = yield* GroupCommit.make(
+      (endings: ReadonlyArray<Ending>) => {
+        const first = new Map<HoldId, Ending>()
+        for (const ending of endings) if (!first.has(ending.hold)) first.set(ending.hold, ending)
+        return Effect.map(endHolds(JSON.stringify([...first.values()])), (rows) => {
+          const charged = new Map(rows.map((row) => [row.holdId, row.charged]))
+          return endings.map((ending) => first.get(ending.hold) === ending ? charged.get(ending.hold) ?? null : null)
+        })
+      },
+      { mayBlameItem }
     )
 
     const hold = Effect.fn("Ledger.hold")(function*(request: HoldRequest) {
@@ -110,8 +120,11 @@ export const layer = Layer.effect(
     })
 
     const sweep = Effect.gen(function*() {
-      const { swept } = yield* sweepOnce(sweepPortion)
-      return swept
+      for (let total = 0;;) {
+        const { swept } = yield* sweepOnce(sweepPortion)
+        if (swept === 0) return total
+        total += swept
+      }
     }).pipe(
       Effect.catchTag("NoSuchElementError", Effect.die),
       Effect.catch(toDefect),

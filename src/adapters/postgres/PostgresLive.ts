@@ -1,4 +1,4 @@
-import { Layer, type Redacted } from "effect"
+import { Layer } from "effect"
 import * as ApiKeysPg from "./ApiKeysPg.ts"
 import * as Clients from "./Clients.ts"
 import * as LedgerPg from "./LedgerPg.ts"
@@ -8,7 +8,8 @@ import * as OrganizationsPg from "./OrganizationsPg.ts"
 import * as StoreHealthPg from "./StoreHealthPg.ts"
 import * as UsageEventsPg from "./UsageEventsPg.ts"
 
-const Stores = Layer.mergeAll(
+/** Every storage port on a Postgres client (see `Clients`: a server or the embedded store), schema up to date. */
+export const layer = Layer.mergeAll(
   ApiKeysPg.layer,
   LedgerPg.layer,
   MembersPg.layer,
@@ -17,10 +18,9 @@ const Stores = Layer.mergeAll(
   UsageEventsPg.layer
 ).pipe(Layer.provide(Layer.effectDiscard(Migrations.run)))
 
-/** Every storage port on a Postgres server, schema up to date. */
-export const layerServer = (options: { readonly url: Redacted.Redacted; readonly maxConnections: number }) =>
-  Layer.provide(Stores, Clients.server(options))
+/** The same with its client: a Postgres server. */
+export const layerServer = (options: Parameters<typeof Clients.server>[0]) =>
+  Layer.provide(layer, Clients.server(options))
 
-/** Every storage port on the embedded store in a directory, schema up to date. */
-export const layerEmbedded = (directory: string) => Layer.provide(Stores, Clients.embedded(directory))
-
+/** The same with its client: the embedded store in a directory. */
+export const layerEmbedded = (directory: string) => Layer.provide(layer, Clients.embedded(directory))

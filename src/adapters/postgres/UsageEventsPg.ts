@@ -38,7 +38,7 @@ export const layer = Layer.effect(
       execute: ({ limit, ...scope }) =>
         sql`
           SELECT model, cost, input + cache_read + cache_write AS input_tokens, output + reasoning AS output_tokens,
-                 (extract(epoch FROM created_at) * 1000)::bigint AS timestamp
+                 floor(extract(epoch FROM created_at) * 1000)::bigint AS timestamp
           FROM usage_events WHERE ${within(scope)} ORDER BY created_at DESC, id DESC LIMIT ${limit}`
     })
 

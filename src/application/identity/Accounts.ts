@@ -16,6 +16,7 @@ import { Organizations } from "../ports/storage/Organizations.ts"
 export interface IssuedKey {
   readonly text: string
   readonly key: ApiKey
+  readonly member: Member
 }
 
 /** What the operator does with organizations, members, keys and credit. Things are named as people name them. */
@@ -26,6 +27,7 @@ export class Accounts extends Context.Service<Accounts, {
   readonly addMember: (
     input: { readonly organization: string; readonly name: string; readonly role: Role }
   ) => Effect.Effect<Member, NameTaken | UnknownName>
+  readonly members: (organization: string) => Effect.Effect<ReadonlyArray<Member>, UnknownName>
   /** Without a member's name: the organization's first owner. `expiresAt` is epoch milliseconds. */
   readonly issueKey: (input: {
     readonly organization: string
@@ -81,6 +83,10 @@ export class Accounts extends Context.Service<Accounts, {
         }
       )
 
+      const membersOf = Effect.fn("Accounts.members")(function*(name: string) {
+        return yield* members.list((yield* organization(name)).id)
+      })
+
       const issueKey = Effect.fn("Accounts.issueKey")(
         function*(input: {
           readonly organization: string
@@ -106,7 +112,7 @@ export class Accounts extends Context.Service<Accounts, {
             revokedAt: null
           })
           yield* apiKeys.insert(key, texts.digest(text))
-          return { text, key }
+          return { text, key, member: holder.value }
         }
       )
 
@@ -135,6 +141,7 @@ export class Accounts extends Context.Service<Accounts, {
         organization,
         organizations: organizations.list,
         addMember,
+        members: membersOf,
         issueKey,
         keys,
         revokeKey,

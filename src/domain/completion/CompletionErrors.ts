@@ -25,6 +25,7 @@ export class UpstreamFailed extends Schema.TaggedError<UpstreamFailed>()("Upstre
     "server_error",
     "credentials_refused",
     "malformed_answer",
+    "unexpected_status",
     "cut_off"
   ]),
   /** For the log: what happened, with the upstream's own words redacted. Never shown to a caller. */
@@ -36,9 +37,9 @@ export class UpstreamFailed extends Schema.TaggedError<UpstreamFailed>()("Upstre
     }`
   }
 
-  /** A refusal of the operator's own key is not mended by asking again. */
+  /** A refusal that concerns the operator (its key, its configuration) is not mended by asking again. */
   get retryable(): boolean {
-    return this.reason !== "credentials_refused"
+    return this.reason !== "credentials_refused" && this.reason !== "unexpected_status"
   }
 }
 

@@ -3,6 +3,7 @@ import type { Field } from "../contenders/Field.ts"
 import { aborts } from "./Aborts.ts"
 import { embedded } from "./Embedded.ts"
 import { firstByte } from "./FirstByteCells.ts"
+import { holdPairs } from "./HoldPairs.ts"
 import { modelList } from "./Models.ts"
 import type { Bounds } from "./Rounds.ts"
 import { startToReady } from "./Start.ts"
@@ -10,16 +11,14 @@ import { throughput } from "./Throughput.ts"
 
 /** Everything a run can measure, by the name that `--only` takes. Without the gateway its own cells are empty. */
 const cells = {
-  json: ({ contenders, gateway }: Field, bounds: Bounds) =>
-    throughput("bench-json", contenders, gateway?.database, bounds),
-  burst: ({ contenders, gateway }: Field, bounds: Bounds) =>
-    throughput("bench-burst", contenders, gateway?.database, bounds),
-  paced: ({ contenders, gateway }: Field, bounds: Bounds) =>
-    throughput("bench-paced", contenders, gateway?.database, bounds),
+  json: ({ contenders, database }: Field, bounds: Bounds) => throughput("bench-json", contenders, database, bounds),
+  burst: ({ contenders, database }: Field, bounds: Bounds) => throughput("bench-burst", contenders, database, bounds),
+  paced: ({ contenders, database }: Field, bounds: Bounds) => throughput("bench-paced", contenders, database, bounds),
   "first-byte-1": ({ contenders }: Field, bounds: Bounds) => firstByte("first-byte-1", contenders, bounds),
   "first-byte-64": ({ contenders }: Field, bounds: Bounds) => firstByte("first-byte-64", contenders, bounds),
   models: ({ gateway }: Field, bounds: Bounds) =>
     gateway === undefined ? Effect.succeed([]) : modelList(gateway.contender, bounds),
+  pairs: ({ database }: Field, bounds: Bounds) => holdPairs(database, bounds),
   abort: ({ contenders, upstream }: Field, bounds: Bounds) => aborts(contenders, upstream, bounds),
   start: ({ gateway }: Field, bounds: Bounds) =>
     gateway === undefined ? Effect.succeed([]) : startToReady(gateway.environment, bounds),
@@ -29,6 +28,6 @@ const cells = {
 export type CellName = keyof typeof cells
 export const cellNames = Object.keys(cells) as ReadonlyArray<CellName>
 
-export const runCell = Effect.fn("runCell")(function*(name: CellName, field: Field, bounds: Bounds) {
+export const runCell = Effect.fn("runCell")(function* (name: CellName, field: Field, bounds: Bounds) {
   return yield* cells[name](field, bounds)
 })

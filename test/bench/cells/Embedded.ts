@@ -13,7 +13,7 @@ export class NoKeyPrinted extends Schema.TaggedError<NoKeyPrinted>()("NoKeyPrint
   }
 }
 
-const firstStart = Effect.fn("firstEmbeddedStart")(function*(environment: Record<string, string>) {
+const firstStart = Effect.fn("firstEmbeddedStart")(function* (environment: Record<string, string>) {
   const files = yield* FileSystem.FileSystem
   const { log } = yield* serve("gateway-embedded-first", environment)
   const text = yield* files.readFileString(log)
@@ -22,12 +22,12 @@ const firstStart = Effect.fn("firstEmbeddedStart")(function*(environment: Record
 }, Effect.scoped)
 
 /** The service with its embedded store: every start after the first one, and what it holds under the JSON load. */
-export const embedded = Effect.fn("embedded")(function*(upstream: Contender, { rounds, seconds }: Bounds) {
+export const embedded = Effect.fn("embedded")(function* (upstream: Contender, { rounds, seconds }: Bounds) {
   const { path } = yield* RunFolder
   const environment = yield* gatewayEnvironment(upstream, { dataFolder: `${path}/embedded` })
   const key = yield* firstStart(environment)
 
-  const measure = Effect.fn("embeddedRound")(function*(round: number) {
+  const measure = Effect.fn("embeddedRound")(function* (round: number) {
     const running = yield* serve(`gateway-embedded-${round}`, environment)
     const contender = asContender(running, key)
     const spec = { contender, path: completionsPath, body: requestBody("bench-json"), connections, seconds }

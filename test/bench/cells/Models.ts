@@ -11,7 +11,7 @@ import { connections } from "./Throughput.ts"
 
 const path = "/v1/models"
 
-const startBareServer = Effect.fn("startBareServer")(function*(bytes: string) {
+const startBareServer = Effect.fn("startBareServer")(function* (bytes: string) {
   const files = yield* FileSystem.FileSystem
   const file = `${(yield* RunFolder).path}/models.json`
   yield* files.writeFileString(file, bytes)
@@ -27,7 +27,7 @@ const startBareServer = Effect.fn("startBareServer")(function*(bytes: string) {
 })
 
 /** The catalogue from the gateway, key and rate limit checked, against a bare Node server sending the same bytes. */
-export const modelList = Effect.fn("modelList")(function*(gateway: Contender, { rounds, seconds }: Bounds) {
+export const modelList = Effect.fn("modelList")(function* (gateway: Contender, { rounds, seconds }: Bounds) {
   const load = yield* Load
   const bytes = yield* fetchText(`${gateway.origin}${path}`, { headers: gateway.headers })
   const servers = [yield* startBareServer(bytes), gateway]

@@ -15,7 +15,7 @@ const rotated = <A>(items: ReadonlyArray<A>, by: number) => {
 }
 
 /** Measures every contender once per round, one at a time. A contender that fails in a round has no figure there. */
-export const alternate = Effect.fn("alternate")(function*<E extends { readonly message: string }, R>(
+export const alternate = Effect.fn("alternate")(function* <E extends { readonly message: string }, R>(
   cell: string,
   contenders: ReadonlyArray<Contender>,
   rounds: number,

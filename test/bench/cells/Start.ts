@@ -4,7 +4,7 @@ import type { Measurement } from "../report/Measurement.ts"
 import type { Bounds } from "./Rounds.ts"
 
 /** From the spawn to a ready service on a database that is migrated already, as a replica that joins finds it. */
-export const startToReady = Effect.fn("startToReady")(function*(
+export const startToReady = Effect.fn("startToReady")(function* (
   environment: Record<string, string>,
   { rounds }: Bounds
 ) {

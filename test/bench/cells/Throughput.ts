@@ -23,7 +23,7 @@ const perRequest = (before: number | undefined, after: number | undefined, reque
   before === undefined || after === undefined ? undefined : (after - before) / requests
 
 /** One load with what its process and, for the gateway, its database spent on it. */
-export const measureLoad = Effect.fn("measureLoad")(function*(spec: LoadSpec, database: Database | undefined) {
+export const measureLoad = Effect.fn("measureLoad")(function* (spec: LoadSpec, database: Database | undefined) {
   const load = yield* Load
   const { pid } = spec.contender
   const [cpuBefore, postgresBefore] = [cpuMicros(pid), database && familyCpuMicros(database.pid)]
@@ -43,7 +43,13 @@ export const measureLoad = Effect.fn("measureLoad")(function*(spec: LoadSpec, da
 })
 
 const metricsOf = {
-  "bench-json": { rate: "json", cpu: "json.cpu", p99: "json.p99", resident: "json.resident", postgres: "json.postgres" },
+  "bench-json": {
+    rate: "json",
+    cpu: "json.cpu",
+    p99: "json.p99",
+    resident: "json.resident",
+    postgres: "json.postgres"
+  },
   "bench-burst": { rate: "burst", cpu: "burst.cpu", postgres: "burst.postgres" },
   "bench-paced": { rate: "paced", cpu: "paced.cpu" }
 } as const satisfies Partial<Record<BenchModel, Record<string, Metric>>>
@@ -53,10 +59,10 @@ const metricsOf = {
  * would only show the rounding: there the rate is connections divided by the mean duration, which is the same in a
  * closed loop.
  */
-export const throughput = Effect.fn("throughput")(function*(
+export const throughput = Effect.fn("throughput")(function* (
   model: keyof typeof metricsOf,
   contenders: ReadonlyArray<Contender>,
-  database: Database | undefined,
+  database: Database,
   bounds: Bounds
 ) {
   const { rounds } = bounds
@@ -72,7 +78,7 @@ export const throughput = Effect.fn("throughput")(function*(
 
   const names: Partial<Record<"rate" | "cpu" | "p99" | "resident" | "postgres", Metric>> = metricsOf[model]
   return yield* alternate(model, contenders, rounds, (contender, round) =>
-    Effect.gen(function*() {
+    Effect.gen(function* () {
       const result = yield* measureLoad(spec(contender, seconds), contender.name === "gateway" ? database : undefined)
       const rate = model === "bench-paced" ? connections / (result.meanMillis / 1000) : result.requestsPerSecond
       const figures = [

@@ -25,8 +25,11 @@ const Frame = Schema.fromJsonString(
 )
 
 const isWhole = (text: string) =>
-  Effect.gen(function*() {
-    const data = text.split("\n").filter((line) => line.startsWith("data: ")).map((line) => line.slice(6))
+  Effect.gen(function* () {
+    const data = text
+      .split("\n")
+      .filter((line) => line.startsWith("data: "))
+      .map((line) => line.slice(6))
     if (data.pop() !== "[DONE]") return false
     const frames = yield* Effect.forEach(data, (line) => Schema.decodeUnknownEffect(Frame)(line))
     const filled = frames.filter((frame) => frame.choices.length > 0)
@@ -37,7 +40,7 @@ const isRight = (model: BenchModel, text: string) =>
   model === "bench-json" ? Effect.as(Schema.decodeUnknownEffect(Completion)(text), true) : isWhole(text)
 
 /** A contender that drops or cuts what it forwards would win every load: each model is checked once before any. */
-export const checkAnswers = Effect.fn("checkAnswers")(function*(contender: Contender) {
+export const checkAnswers = Effect.fn("checkAnswers")(function* (contender: Contender) {
   for (const model of ["bench-json", "bench-burst", "bench-paced"] as const) {
     const text = yield* fetchText(`${contender.origin}${completionsPath}`, {
       method: "POST",

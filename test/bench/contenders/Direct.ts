@@ -4,7 +4,7 @@ import { startProcess } from "../machine/RunningProcess.ts"
 import type { Contender } from "./Contender.ts"
 
 /** The upstream itself: everything else is measured against the way to it. */
-export const startUpstream = Effect.fn("startUpstream")(function*() {
+export const startUpstream = Effect.fn("startUpstream")(function* () {
   const origin = `http://127.0.0.1:${yield* freePort}`
   const { pid } = yield* startProcess({
     name: "upstream",

@@ -9,13 +9,8 @@ import { startNginx } from "./Nginx.ts"
 import { startNodeProxy } from "./NodeProxy.ts"
 import { startPortkey } from "./Portkey.ts"
 
-const startDeployment = Effect.fn("startDeployment")(function*(upstream: Contender) {
-  const database = yield* startPostgres()
-  return { ...(yield* startGateway(upstream, database)), database }
-})
-
 /** Everything that can be started on this machine, each checked to deliver what the upstream sends. */
-export const startField = Effect.fn("startField")(function*() {
+export const startField = Effect.fn("startField")(function* () {
   const upstream = yield* startUpstream()
   const started = [
     upstream,
@@ -23,13 +18,14 @@ export const startField = Effect.fn("startField")(function*() {
     yield* orNote("contender", startNodeProxy(upstream)),
     yield* orNote("contender", startPortkey(upstream))
   ]
-  const gateway = yield* orNote("contender", startDeployment(upstream))
+  const database = yield* startPostgres()
+  const gateway = yield* orNote("contender", startGateway(upstream, database))
   const contenders: Array<Contender> = []
   for (const contender of [...started, gateway?.contender]) {
     if (contender === undefined) continue
     const right = yield* orNote("contender", Effect.as(checkAnswers(contender), true))
     if (right === true) contenders.push(contender)
   }
-  return { upstream, contenders, gateway }
+  return { upstream, contenders, database, gateway }
 })
 export type Field = Effect.Success<ReturnType<typeof startField>>

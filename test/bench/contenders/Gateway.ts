@@ -34,7 +34,7 @@ const modelsFile = (upstream: string) =>
  * The environment of the service as deployed. The rate policies stand so high that they admit everything and are
  * still counted; draining waits for nobody, so that a run can end.
  */
-export const gatewayEnvironment = Effect.fn("gatewayEnvironment")(function*(upstream: Contender, store: Store) {
+export const gatewayEnvironment = Effect.fn("gatewayEnvironment")(function* (upstream: Contender, store: Store) {
   const files = yield* FileSystem.FileSystem
   const { path } = yield* RunFolder
   yield* files.writeFileString(`${path}/models.yml`, modelsFile(upstream.origin))
@@ -54,7 +54,7 @@ export const gatewayEnvironment = Effect.fn("gatewayEnvironment")(function*(upst
 })
 
 /** Starts the service and waits until it is ready; `startMillis` is the figure of the row "start to ready". */
-export const serve = Effect.fn("serveGateway")(function*(name: string, environment: Record<string, string>) {
+export const serve = Effect.fn("serveGateway")(function* (name: string, environment: Record<string, string>) {
   const port = yield* freePort
   const running = yield* startProcess({
     name,
@@ -77,7 +77,7 @@ export const asContender = (running: RunningProcess & { readonly origin: string 
 const Key = Schema.Struct({ key: Schema.String })
 
 /** One organization with credit that no run can spend, and a key of its owner. */
-const openAccount = Effect.fn("openAccount")(function*(environment: Record<string, string>) {
+const openAccount = Effect.fn("openAccount")(function* (environment: Record<string, string>) {
   const run = commandLine(mainFile, environment)
   yield* run(["migrate"])
   yield* run(["orgs", "create", "bench", "--json"])
@@ -88,7 +88,7 @@ const openAccount = Effect.fn("openAccount")(function*(environment: Record<strin
 })
 
 /** This service as deployed, on Postgres. */
-export const startGateway = Effect.fn("startGateway")(function*(upstream: Contender, database: Database) {
+export const startGateway = Effect.fn("startGateway")(function* (upstream: Contender, database: Database) {
   const files = yield* FileSystem.FileSystem
   if (!(yield* files.exists(mainFile))) {
     return yield* new ContenderMissing({ name: "gateway", reason: `${mainFile} does not exist` })

@@ -15,18 +15,22 @@ const text = <E>(stream: Stream.Stream<Uint8Array, E>) => Stream.mkString(Stream
 
 /** Runs one command of the service and gives what it printed. */
 export const commandLine = (mainFile: string, environment: Record<string, string>) =>
-  Effect.fn("commandLine")(function*(args: ReadonlyArray<string>) {
-    const PATH = yield* Config.String("PATH")
-    const child = yield* ChildProcess.make(process.execPath, [mainFile, ...args], {
-      env: { PATH, ...environment },
-      stdin: "ignore",
-      forceKillAfter: "2 seconds"
-    })
-    const [stdout, stderr, code] = yield* Effect.all([text(child.stdout), text(child.stderr), child.exitCode], {
-      concurrency: "unbounded"
-    })
-    if (code !== 0) {
-      return yield* new CommandFailed({ command: args.join(" "), code, output: (stderr || stdout).slice(-2000) })
-    }
-    return stdout
-  }, Effect.scoped, Effect.timeout("60 seconds"))
+  Effect.fn("commandLine")(
+    function* (args: ReadonlyArray<string>) {
+      const PATH = yield* Config.String("PATH")
+      const child = yield* ChildProcess.make(process.execPath, [mainFile, ...args], {
+        env: { PATH, ...environment },
+        stdin: "ignore",
+        forceKillAfter: "2 seconds"
+      })
+      const [stdout, stderr, code] = yield* Effect.all([text(child.stdout), text(child.stderr), child.exitCode], {
+        concurrency: "unbounded"
+      })
+      if (code !== 0) {
+        return yield* new CommandFailed({ command: args.join(" "), code, output: (stderr || stdout).slice(-2000) })
+      }
+      return stdout
+    },
+    Effect.scoped,
+    Effect.timeout("60 seconds")
+  )

@@ -38,7 +38,7 @@ http {
 }
 `
 
-export const startNginx = Effect.fn("startNginx")(function*(upstream: Contender) {
+export const startNginx = Effect.fn("startNginx")(function* (upstream: Contender) {
   const files = yield* FileSystem.FileSystem
   const { path } = yield* RunFolder
   const program = yield* findProgram("nginx")

@@ -3,7 +3,7 @@ import { freePort } from "../machine/FreePort.ts"
 import { startProcess } from "../machine/RunningProcess.ts"
 import type { Contender } from "./Contender.ts"
 
-export const startNodeProxy = Effect.fn("startNodeProxy")(function*(upstream: Contender) {
+export const startNodeProxy = Effect.fn("startNodeProxy")(function* (upstream: Contender) {
   const port = yield* freePort
   const origin = `http://127.0.0.1:${port}`
   const { pid } = yield* startProcess({

@@ -16,7 +16,7 @@ const manifest = {
   overrides: { "@hono/node-server": "1.13.5" }
 }
 
-const install = Effect.fn("installPortkey")(function*() {
+const install = Effect.fn("installPortkey")(function* () {
   const files = yield* FileSystem.FileSystem
   if (yield* files.exists(entry)) return
   yield* files.makeDirectory(folder, { recursive: true })
@@ -30,7 +30,7 @@ const install = Effect.fn("installPortkey")(function*() {
   if (code !== 0) return yield* new ContenderMissing({ name: "portkey", reason: `npm install ended with ${code}` })
 }, Effect.scoped)
 
-export const startPortkey = Effect.fn("startPortkey")(function*(upstream: Contender) {
+export const startPortkey = Effect.fn("startPortkey")(function* (upstream: Contender) {
   yield* install().pipe(
     Effect.timeoutOrElse({
       duration: "3 minutes",

@@ -54,7 +54,7 @@ const ways: ReadonlyArray<readonly [BenchModel, typeof leaveMidStream]> = [
 ]
 
 /** Milliseconds from a client's leaving to the end of the upstream's request; `undefined` when it did not end. */
-export const abortDelays = Effect.fn("abortDelays")(function*(
+export const abortDelays = Effect.fn("abortDelays")(function* (
   contender: Contender,
   upstream: Contender,
   clientsEach: number,

@@ -16,7 +16,7 @@ const headerArgs = (headers: Record<string, string>) =>
   Object.entries(headers).flatMap(([name, value]) => ["-H", `${name}=${value}`])
 
 /** For machines without wrk. It spends far more CPU itself, so its figures compare only with each other. */
-export const runAutocannon = Effect.fn("runAutocannon")(function*(spec: LoadSpec) {
+export const runAutocannon = Effect.fn("runAutocannon")(function* (spec: LoadSpec) {
   const spawner = yield* ChildProcessSpawner.ChildProcessSpawner
   const failed = (reason: string) => new LoadFailed({ contender: spec.contender.name, path: spec.path, reason })
   const printed = yield* spawner.string(

@@ -1,4 +1,4 @@
-import { Agent, type IncomingMessage, request } from "node:http"
+import { type Agent, type IncomingMessage, request } from "node:http"
 import type { Contender } from "../contenders/Contender.ts"
 import { completionsPath } from "../Workload.ts"
 

@@ -22,14 +22,13 @@ const headerArgs = (headers: Record<string, string>) =>
 
 /** One thread: the machine's cores belong to the contender and the upstream. */
 export const runWrk = (program: string) =>
-  Effect.fn("runWrk")(function*(spec: LoadSpec) {
+  Effect.fn("runWrk")(function* (spec: LoadSpec) {
     const files = yield* FileSystem.FileSystem
     const spawner = yield* ChildProcessSpawner.ChildProcessSpawner
     const { path } = yield* RunFolder
     const bodyFile = `${path}/body.json`
     if (spec.body !== undefined) yield* files.writeFileString(bodyFile, spec.body)
-    const failed = (reason: string) =>
-      new LoadFailed({ contender: spec.contender.name, path: spec.path, reason })
+    const failed = (reason: string) => new LoadFailed({ contender: spec.contender.name, path: spec.path, reason })
     const printed = yield* spawner.string(
       ChildProcess.make(program, [
         "-t1",

@@ -4,7 +4,7 @@ import { Config, Effect, FileSystem } from "effect"
 const systemFolders = ["/usr/sbin", "/usr/local/sbin", "/opt/homebrew/bin"]
 
 /** The full path of an installed program, or `undefined`. */
-export const findProgram = Effect.fn("findProgram")(function*(name: string) {
+export const findProgram = Effect.fn("findProgram")(function* (name: string) {
   const files = yield* FileSystem.FileSystem
   const path = yield* Config.String("PATH").pipe(Config.withDefault(""))
   const candidates = [...path.split(":").filter((folder) => folder !== ""), ...systemFolders]

@@ -10,7 +10,7 @@ export class UnexpectedAnswer extends Schema.TaggedError<UnexpectedAnswer>()("Un
 }
 
 /** The body of a 200, as text. For control and checks, never for measuring. */
-export const fetchText = Effect.fn("fetchText")(function*(url: string, init: RequestInit = {}) {
+export const fetchText = Effect.fn("fetchText")(function* (url: string, init: RequestInit = {}) {
   return yield* Effect.tryPromise({
     try: async (signal) => {
       const response = await fetch(url, { ...init, signal })

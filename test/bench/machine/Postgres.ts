@@ -1,14 +1,14 @@
 import { Effect, Schema } from "effect"
 import { freePort } from "./FreePort.ts"
+import { getJson } from "./Http.ts"
 import { RunFolder } from "./RunFolder.ts"
 import { startProcess } from "./RunningProcess.ts"
-import { getJson } from "./Http.ts"
 
 const Database = Schema.Struct({ url: Schema.String, pid: Schema.Int })
 export type Database = typeof Database.Type
 
 /** An empty database for one run; `pid` is the server that all its sessions descend from. */
-export const startPostgres = Effect.fn("startPostgres")(function*() {
+export const startPostgres = Effect.fn("startPostgres")(function* () {
   const { path } = yield* RunFolder
   const port = yield* freePort
   const statusPort = yield* freePort

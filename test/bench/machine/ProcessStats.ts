@@ -13,7 +13,10 @@ const readProc = (pid: number, file: string) => {
 }
 
 /** The fields of `stat` after the command name, which may itself contain spaces and brackets. */
-const statFields = (pid: number) => readProc(pid, "stat")?.replace(/^.*\) /s, "").split(" ")
+const statFields = (pid: number) =>
+  readProc(pid, "stat")
+    ?.replace(/^.*\) /s, "")
+    .split(" ")
 
 /** User and system time of all threads, and of children that ended and were waited for, in microseconds. */
 export const cpuMicros = (pid: number) => {

@@ -4,7 +4,7 @@ import { Context, Effect, FileSystem, Layer } from "effect"
 export class RunFolder extends Context.Service<RunFolder, { readonly path: string }>()("bench/RunFolder") {
   static readonly layer = Layer.effect(
     RunFolder,
-    Effect.gen(function*() {
+    Effect.gen(function* () {
       const files = yield* FileSystem.FileSystem
       const path = yield* files.makeTempDirectoryScoped({ prefix: "gateway-bench-" })
       // The database runs as another user when the bench runs as root, and must be able to pass through.

@@ -49,7 +49,7 @@ const probeOnce = (spec: ProcessSpec) =>
  * Starts a process that lives as long as the scope, its output in a log file. Only `PATH`, `HOME` and what the spec
  * names reach its environment, so that a run does not depend on the shell it is started from.
  */
-export const startProcess = Effect.fn("startProcess")(function*(spec: ProcessSpec) {
+export const startProcess = Effect.fn("startProcess")(function* (spec: ProcessSpec) {
   const files = yield* FileSystem.FileSystem
   const log = `${(yield* RunFolder).path}/${spec.name}.log`
   const PATH = yield* Config.String("PATH")

@@ -2,25 +2,25 @@ import type { ContenderName } from "../contenders/Contender.ts"
 
 /** Every figure a run can take, by what it is called in the results, with how a person reads it. */
 export const metrics = {
-  "json": "JSON, requests/s",
+  json: "JSON, requests/s",
   "json.cpu": "JSON, CPU per request, µs",
   "json.p99": "JSON, p99, ms",
   "json.resident": "JSON, resident memory at its peak, MB",
   "json.postgres": "JSON, CPU of Postgres per request, µs",
-  "burst": "53 frames at once, streams/s",
+  burst: "53 frames at once, streams/s",
   "burst.cpu": "53 frames at once, CPU per stream, µs",
   "burst.postgres": "53 frames at once, CPU of Postgres per stream, µs",
-  "paced": "53 frames, 20 ms apart, streams/s",
+  paced: "53 frames, 20 ms apart, streams/s",
   "paced.cpu": "53 frames, 20 ms apart, CPU per stream, µs",
   "first-byte-1": "first byte, 1 connection, median ms",
   "first-byte-64": "first byte, 64 streams, median ms",
-  "models": "GET /v1/models, requests/s",
-  "pairs": "hold + settlement on one organization, pairs/s",
+  models: "GET /v1/models, requests/s",
+  pairs: "hold + settlement on one organization, pairs/s",
   "pairs.cpu": "hold + settlement, Node CPU per pair, µs",
   "pairs.alone": "hold + settlement, one at a time, ms",
   "abort.seen": "client left: upstream stopped within 1 s, %",
   "abort.slowest": "client left: slowest stop of the upstream, ms",
-  "start": "start to ready on Postgres, ms",
+  start: "start to ready on Postgres, ms",
   "embedded.start": "start to ready embedded, second start, ms",
   "embedded.json": "JSON embedded, requests/s",
   "embedded.resident": "JSON embedded, resident memory at its peak, MB"
@@ -43,5 +43,7 @@ export const median = (values: ReadonlyArray<number>): number | undefined => {
 
 export type Medians = (metric: Metric, contender: ContenderName) => number | undefined
 
-export const mediansOf = (measurements: ReadonlyArray<Measurement>): Medians => (metric, contender) =>
-  median(measurements.filter((one) => one.metric === metric && one.contender === contender).map((one) => one.value))
+export const mediansOf =
+  (measurements: ReadonlyArray<Measurement>): Medians =>
+  (metric, contender) =>
+    median(measurements.filter((one) => one.metric === metric && one.contender === contender).map((one) => one.value))

@@ -32,7 +32,7 @@ const summary = (measurements: ReadonlyArray<Measurement>) => {
 }
 
 /** Writes the run with every round's figures; gives the file's path. */
-export const writeResults = Effect.fn("writeResults")(function*(run: Run) {
+export const writeResults = Effect.fn("writeResults")(function* (run: Run) {
   const files = yield* FileSystem.FileSystem
   yield* files.makeDirectory(folder, { recursive: true })
   const file = `${folder}/${run.startedAt.replaceAll(":", "-")}.json`

@@ -1,0 +1,178 @@
+import { Effect, FileSystem, Result, Schema, SchemaGetter, SchemaIssue } from "effect"
+import { CatalogId, SomeModelFields } from "./ModelFields.ts"
+import { mostBytes, parseYaml, tooLarge, type YamlText } from "./YamlText.ts"
+
+/** The operator's models file cannot be used. The message is one line: the file, the line, what to change. */
+export class ModelsFileInvalid extends Schema.TaggedError<ModelsFileInvalid>()("ModelsFileInvalid", {
+  file: Schema.String,
+  /** From 1; undefined when the file as a whole is at fault. */
+  line: Schema.UndefinedOr(Schema.Int),
+  problem: Schema.String
+}) {
+  override get message() {
+    return `MODELS_FILE ${this.file}${this.line === undefined ? "" : `:${this.line}`}: ${this.problem}`
+  }
+}
+
+const upstreamName = /^[a-z0-9][a-z0-9-]*$/
+const nameRule = { message: "Expected a name of lower-case letters, digits and -" }
+const UpstreamName = Schema.String.annotate(nameRule).check(Schema.isPattern(upstreamName, nameRule))
+
+const urlRule = { message: "Expected an http or https address without user, query and fragment" }
+
+/** Paths are appended to it, and it stands in logs. */
+const isBaseUrl = (text: string): boolean => {
+  if (!URL.canParse(text) || /[?#\s]/.test(text)) return false
+  const { password, protocol, username } = new URL(text)
+  return (protocol === "http:" || protocol === "https:") && username === "" && password === ""
+}
+
+const BaseUrl = Schema.String.annotate(urlRule).check(Schema.makeFilter(isBaseUrl, urlRule)).pipe(
+  Schema.decode({
+    decode: SchemaGetter.transform((url) => url.replace(/\/+$/, "")),
+    encode: SchemaGetter.passthrough()
+  })
+)
+
+const variableRule = { message: "Expected the name of an environment variable in upper case, not the key itself" }
+
+/** Upper-case only, so that a key put here by mistake is refused. */
+const KeyVariable = Schema.String.annotate(variableRule).check(Schema.isPattern(/^[A-Z][A-Z0-9_]*$/, variableRule))
+
+const UpstreamEntry = Schema.Struct({
+  base_url: BaseUrl,
+  api_key: Schema.optionalKey(KeyVariable),
+  dialect: Schema.Literals(["compatible", "openai"]).pipe(
+    Schema.withDecodingDefaultKey(Effect.succeed("compatible" as const))
+  )
+})
+
+const ModelEntry = Schema.Struct({
+  id: CatalogId,
+  upstream: Schema.optionalKey(UpstreamName),
+  upstream_model: Schema.optionalKey(Schema.NonEmptyString),
+  ...SomeModelFields.fields
+})
+
+const patternRule = { message: "Expected a model id in quotes, in which * stands for any characters" }
+const Pattern = Schema.String.annotate(patternRule).check(Schema.isPattern(/^[!-~]{1,200}$/, patternRule))
+
+const Content = Schema.Struct({
+  upstreams: Schema.Record(Schema.String, UpstreamEntry).check(
+    Schema.makeFilter((upstreams) => {
+      const name = Object.keys(upstreams).find((name) => !upstreamName.test(name))
+      return name === undefined ? undefined : { path: [name], issue: nameRule.message }
+    })
+  ).pipe(Schema.withDecodingDefaultKey(Effect.succeed({}))),
+  models: Schema.Array(ModelEntry).check(
+    Schema.makeFilter((models) => {
+      const ids = models.map(({ id }) => id)
+      const again = ids.findIndex((id, index) => ids.indexOf(id) < index)
+      return again === -1 ? undefined : { path: [again, "id"], issue: "This id stands above already: remove one of the two" }
+    })
+  ).pipe(Schema.withDecodingDefaultKey(Effect.succeed([]))),
+  hide: Schema.Array(Pattern).pipe(Schema.withDecodingDefaultKey(Effect.succeed([])))
+})
+
+/** An OpenAI-compatible server that the operator names. `keyVariable` is the environment variable with its key. */
+export interface CustomUpstream {
+  readonly name: string
+  readonly baseUrl: string
+  readonly keyVariable: string | undefined
+  /** `compatible`: extension fields such as reasoning pass through. */
+  readonly dialect: "compatible" | "openai"
+  readonly line: number
+}
+
+/** A model of the operator's: new, or what it changes of a packaged one. */
+export interface CustomModel {
+  readonly id: string
+  readonly upstream: string | undefined
+  readonly upstreamModel: string | undefined
+  readonly fields: typeof SomeModelFields.Type
+  readonly line: number
+}
+
+/** What the operator adds to the catalogue, overrides and hides. */
+export interface ModelsFile {
+  readonly file: string
+  readonly upstreams: ReadonlyArray<CustomUpstream>
+  readonly models: ReadonlyArray<CustomModel>
+  /** Ids, `*` for any characters. */
+  readonly hide: ReadonlyArray<string>
+}
+
+/** The content of a text. `file` names it in errors. */
+export const parse = (text: string, file: string): Result.Result<ModelsFile, ModelsFileInvalid> =>
+  parseYaml(text).pipe(
+    Result.mapError(({ line, problem }) => new ModelsFileInvalid({ file, line, problem })),
+    Result.flatMap(({ lineOf, value = {} }) =>
+      decode(value).pipe(
+        Result.mapBoth({
+          onFailure: ({ issue }) => {
+            const { path, problem } = firstOf(issue)
+            return new ModelsFileInvalid({ file, line: lineOf(path), problem })
+          },
+          onSuccess: (content) => ({ file, ...located(content, lineOf) })
+        })
+      )
+    )
+  )
+
+/** Reads and parses the file that `MODELS_FILE` names. */
+export const read = Effect.fn("ModelsFile.read")(function*(file: string) {
+  const files = yield* FileSystem.FileSystem
+  const invalid = (problem: string) => new ModelsFileInvalid({ file, line: undefined, problem })
+  const unreadable = Effect.mapError(() => invalid("name a file that can be read"))
+
+  const { size } = yield* unreadable(files.stat(file))
+  if (size > mostBytes) return yield* invalid(tooLarge)
+  const bytes = yield* unreadable(files.readFile(file))
+  const text = yield* Effect.try({
+    try: () => new TextDecoder("utf-8", { fatal: true }).decode(bytes),
+    catch: () => invalid("save it as UTF-8")
+  })
+  return yield* Effect.fromResult(parse(text, file))
+})
+
+const decode = Schema.decodeUnknownResult(Content, { onExcessProperty: "error" })
+
+const located = (content: typeof Content.Type, lineOf: YamlText["lineOf"]): Omit<ModelsFile, "file"> => ({
+  upstreams: Object.entries(content.upstreams).map(([name, { api_key, base_url, dialect }]) => ({
+    name,
+    baseUrl: base_url,
+    keyVariable: api_key,
+    dialect,
+    line: lineOf(["upstreams", name])
+  })),
+  models: content.models.map(({ id, upstream, upstream_model, ...fields }, index) => ({
+    id,
+    upstream,
+    upstreamModel: upstream_model,
+    fields,
+    line: lineOf(["models", index])
+  })),
+  hide: content.hide
+})
+
+const format = SchemaIssue.makeFormatterStandardSchemaV1({
+  leafHook: (issue) =>
+    issue._tag === "MissingKey"
+      ? "This key is required"
+      : issue._tag === "UnexpectedKey"
+      ? "Unknown key: remove it or correct its spelling"
+      : SchemaIssue.defaultLeafHook(issue)
+})
+
+/** `models[0].id: Expected …`. Values are not shown: one may be a key in the wrong place. */
+const firstOf = (issue: SchemaIssue.Issue): { path: ReadonlyArray<PropertyKey>; problem: string } => {
+  const [first] = format(issue).issues
+  const path = (first?.path ?? []).map((segment) => typeof segment === "object" ? segment.key : segment)
+  const place = path.reduce<string>(
+    (text, key) => typeof key === "number" ? `${text}[${key}]` : `${text}${text === "" ? "" : "."}${printable(key)}`,
+    ""
+  )
+  return { path, problem: place === "" ? `${first?.message}` : `${place}: ${first?.message}` }
+}
+
+const printable = (key: PropertyKey): string => String(key).slice(0, 80).replace(/[^!-~]/g, "?")

@@ -1,0 +1,32 @@
+import type { Effect, Layer } from "effect"
+import type { Command } from "effect/cli"
+import type { Models } from "../../application/catalog/Models.ts"
+import type { Accounts } from "../../application/identity/Accounts.ts"
+import type { UsageEvents } from "../../application/ports/storage/UsageEvents.ts"
+
+/** All that an operator is told of a failure. */
+export interface Failure {
+  readonly message: string
+}
+
+/** A service that a command opens when it runs, and not for its help. */
+export type Opened<Service> = Layer.Layer<Service, Failure, Command.Environment>
+
+/** One thing that `doctor` looks at. It says what it found, or why the service would not work. */
+export interface Check {
+  readonly name: string
+  readonly run: Effect.Effect<string, Failure, Command.Environment>
+}
+
+/** A migration as the schema remembers it. */
+export type Migration = readonly [id: number, name: string]
+
+/** What the commands do their work with. */
+export interface Options {
+  readonly serve: Effect.Effect<void, Failure, Command.Environment>
+  /** Brings the schema up to date; gives what ran. */
+  readonly migrate: Effect.Effect<ReadonlyArray<Migration>, Failure, Command.Environment>
+  readonly stores: Opened<Accounts | UsageEvents>
+  readonly models: Opened<Models>
+  readonly checks: Effect.Effect<ReadonlyArray<Check>, Failure, Command.Environment>
+}

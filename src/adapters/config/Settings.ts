@@ -1,0 +1,69 @@
+import { Duration, Effect, Option, type Redacted, Schema } from "effect"
+import { chatCompletionsCreate, modelCatalogRead, type RatePolicy } from "../../domain/ratelimit/RatePolicy.ts"
+import { HttpUrl, optional, PostgresUrl, Secret, takesTime, Time, wholeNumber, withDefault } from "./Setting.ts"
+
+/** Where data is kept: a Postgres server, or an embedded store in a directory. */
+export type Store =
+  | { readonly _tag: "Server"; readonly url: Redacted.Redacted; readonly maxConnections: number }
+  | { readonly _tag: "Embedded"; readonly directory: string }
+
+const rate = (variable: string, policy: RatePolicy) =>
+  Effect.map(
+    withDefault(variable, wholeNumber(1, 1_000_000_000), "a whole number of requests per minute", policy.limit),
+    (limit): RatePolicy => ({ ...policy, limit })
+  )
+
+/** The service's own settings (decisions 10). The first wrong one fails. */
+export const settings = Effect.gen(function*() {
+  const databaseUrl = yield* optional("DATABASE_URL", PostgresUrl, "a URL such as postgres://user@host:5432/name")
+  const directory = yield* withDefault("DATA_DIR", Schema.String, "a directory", "./.data")
+  const maxConnections = yield* withDefault(
+    "DATABASE_CONNECTIONS",
+    wholeNumber(2, 200),
+    "a whole number from 2 to 200",
+    10
+  )
+  const store: Store = Option.match(databaseUrl, {
+    onNone: () => ({ _tag: "Embedded", directory }),
+    onSome: (url) => ({ _tag: "Server", url, maxConnections })
+  })
+  return {
+    store,
+    port: yield* withDefault("PORT", wholeNumber(0, 65_535), "a port from 0 to 65535", 8080),
+    host: yield* withDefault("HOST", Schema.String, "an address", store._tag === "Embedded" ? "127.0.0.1" : "0.0.0.0"),
+    modelsFile: yield* optional("MODELS_FILE", Schema.String, "the path of a YAML file"),
+    logLevel: yield* withDefault(
+      "LOG_LEVEL",
+      Schema.Literals(["Trace", "Debug", "Info", "Warn", "Error", "None"]),
+      "one of Trace, Debug, Info, Warn, Error, None",
+      "Info"
+    ),
+    logFormat: yield* withDefault(
+      "LOG_FORMAT",
+      Schema.Literals(["auto", "json", "pretty"]),
+      "one of auto, json, pretty",
+      "auto"
+    ),
+    otlpEndpoint: yield* optional("OTEL_EXPORTER_OTLP_ENDPOINT", HttpUrl, "an http or https URL"),
+    drain: {
+      delay: yield* withDefault("DRAIN_DELAY", Time, takesTime, Duration.seconds(5)),
+      timeout: yield* withDefault("DRAIN_TIMEOUT", Time, takesTime, Duration.seconds(30))
+    },
+    rates: {
+      chat: yield* rate("RATE_LIMIT_CHAT", chatCompletionsCreate),
+      models: yield* rate("RATE_LIMIT_MODELS", modelCatalogRead)
+    }
+  }
+})
+
+export type Settings = Effect.Success<typeof settings>
+
+/** The operator's key and address for a vendor, by the names of their variables. */
+export const vendorSettings = (variables: { readonly keyVariable: string; readonly baseUrlVariable: string }) =>
+  Effect.all({
+    apiKey: optional(variables.keyVariable, Secret, "an API key"),
+    baseUrl: optional(variables.baseUrlVariable, HttpUrl, "an http or https URL")
+  })
+
+/** A secret under a name that the operator chose. */
+export const secret = (variable: string) => optional(variable, Secret, "an API key")

@@ -1,0 +1,58 @@
+import { Clock, Context, Deferred, Duration, Effect, Layer } from "effect"
+
+export interface DrainOptions {
+  /** The listener stays open so long after readiness has turned, until load balancers have noticed. */
+  readonly delay: Duration.Duration
+  /** What runs then may finish within this time. */
+  readonly timeout: Duration.Duration
+}
+
+/** How the service stops without failing what it is serving (decisions 9). */
+export class Drain extends Context.Service<Drain, {
+  readonly isDraining: () => boolean
+  readonly enter: () => void
+  readonly leave: () => void
+  /** Done at the deadline: what still runs has to end now. */
+  readonly deadline: Deferred.Deferred<void>
+  readonly run: Effect.Effect<void>
+}>()("gateway/http/Drain") {
+  static readonly layer = (options: DrainOptions) =>
+    Layer.effect(
+      Drain,
+      Effect.gen(function*() {
+        const deadline = yield* Deferred.make<void>()
+        let draining = false
+        let running = 0
+
+        /** Until nothing runs, or the time is up. */
+        const idleWithin = (time: Duration.Duration) =>
+          Effect.gen(function*() {
+            const until = (yield* Clock.currentTimeMillis) + Duration.toMillis(time)
+            while (running > 0 && (yield* Clock.currentTimeMillis) < until) yield* Effect.sleep("20 millis")
+          })
+
+        const run = Effect.gen(function*() {
+          draining = true
+          yield* Effect.logInfo("Draining: not ready for new requests.")
+          yield* Effect.sleep(options.delay)
+          yield* idleWithin(options.timeout)
+          if (running > 0) yield* Effect.logWarning(`Ending ${running} requests at the drain deadline.`)
+          yield* Deferred.succeed(deadline, undefined)
+          yield* idleWithin(Duration.seconds(2))
+        })
+
+        return Drain.of({
+          isDraining: () => draining,
+          enter: () => void running++,
+          leave: () => void running--,
+          deadline,
+          run
+        })
+      })
+    )
+
+  /** Built after the server, so that it runs before the listener closes. */
+  static readonly onStop = Layer.effectDiscard(
+    Effect.flatMap(Drain, (drain) => Effect.addFinalizer(() => drain.run))
+  )
+}

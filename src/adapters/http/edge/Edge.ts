@@ -1,0 +1,120 @@
+import { Cause, Clock, Effect, Exit, Metric } from "effect"
+import { HttpServerError, HttpServerRequest, HttpServerResponse } from "effect/http"
+import { Ids } from "../../../application/ports/runtime/Ids.ts"
+import { StoreUnavailable } from "../../../application/ports/storage/StoreUnavailable.ts"
+import { type GatewayFailure, respond } from "../gateway/GatewayEnvelope.ts"
+import { Drain } from "./Drain.ts"
+import { CurrentRequest, RequestState } from "./RequestState.ts"
+import { UnexpectedFailure } from "./RouteErrors.ts"
+import { pathOf, refusal, type RouteEntry } from "./Routes.ts"
+
+/** A caller's request id is kept when it is 1 to 128 visible characters. */
+const acceptableId = /^[\x21-\x7e]{1,128}$/
+
+/** The status in the log of a request whose client went away before its answer was complete. */
+const clientGone = 499
+
+/** Probes and scrapes come every few seconds; a line each would bury the others. */
+const quiet = new Set(["/health/live", "/health/ready", "/metrics"])
+
+const requests = Metric.counter("http_requests_total", { description: "Answered requests", incremental: true })
+const durations = Metric.histogram("http_request_duration_seconds", {
+  description: "From the head of the request to the end of its answer",
+  boundaries: [0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300]
+})
+
+/**
+ * The outermost layer of every answer: the request id, the envelope of whatever no handler answered, rate headers, and
+ * once the answer is complete one log line and the metrics.
+ */
+export const edge = <R>(
+  app: Effect.Effect<HttpServerResponse.HttpServerResponse, unknown, R>,
+  routes: ReadonlyArray<RouteEntry>
+) =>
+  Effect.gen(function*() {
+    const ids = yield* Ids
+    const drain = yield* Drain
+    const known = new Set(routes.map(({ path }) => path))
+
+    const finish = Effect.fnUntraced(function*(
+      request: HttpServerRequest.HttpServerRequest,
+      state: RequestState,
+      started: number
+    ) {
+      drain.leave()
+      const ms = (yield* Clock.currentTimeMillis) - started
+      const path = pathOf(request.url)
+      const labels = { method: request.method, route: known.has(path) ? path : "other" }
+      yield* Metric.update(Metric.withAttributes(requests, { ...labels, status: String(state.status) }), 1)
+      yield* Metric.update(Metric.withAttributes(durations, labels), ms / 1000)
+      if (quiet.has(path)) return
+      yield* Effect.logInfo("request", {
+        requestId: state.id,
+        method: request.method,
+        path,
+        status: state.status,
+        ms,
+        ...state.caller === undefined
+          ? {}
+          : {
+            organization: state.caller.organizationId,
+            member: state.caller.memberId,
+            key: state.caller.keyId
+          },
+        ...state.model === undefined ? {} : { model: state.model.slice(0, 200) }
+      })
+    })
+
+    const answerFailure = Effect.fnUntraced(function*(
+      cause: Cause.Cause<unknown>,
+      request: HttpServerRequest.HttpServerRequest,
+      state: RequestState
+    ) {
+      const failure = asFailure(Cause.squash(cause), routes, request)
+      if (failure._tag === "UnexpectedFailure") yield* Effect.logError("A request failed unexpectedly.", cause)
+      if (failure._tag === "StoreUnavailable") yield* Effect.logError("The store cannot be reached.", cause)
+      return respond(failure, state.id)
+    })
+
+    return Effect.gen(function*() {
+      const request = yield* HttpServerRequest.HttpServerRequest
+      const started = yield* Clock.currentTimeMillis
+      const given = request.headers["x-request-id"]
+      const state = new RequestState(given !== undefined && acceptableId.test(given) ? given : yield* ids.next)
+      drain.enter()
+      yield* Effect.addFinalizer((exit) => {
+        if (Exit.hasInterrupts(exit)) state.status = clientGone
+        return finish(request, state, started)
+      })
+      const answer = yield* Effect.catchCause(app, (cause) =>
+        Cause.hasInterruptsOnly(cause) ? Effect.failCause(cause) : answerFailure(cause, request, state)).pipe(
+          Effect.provideService(CurrentRequest, state),
+          Effect.annotateLogs("requestId", state.id)
+        )
+      state.status = answer.status
+      return HttpServerResponse.setHeaders(answer, {
+        "x-request-id": state.id,
+        ...state.rate === undefined
+          ? {}
+          : {
+            "ratelimit-limit": String(state.rate.limit),
+            "ratelimit-remaining": String(state.rate.remaining),
+            "ratelimit-reset": String(state.rate.resetSeconds)
+          },
+        ...drain.isDraining() ? { connection: "close" } : {}
+      })
+    })
+  })
+
+/** Whatever got past the handlers, as one of the failures that have an envelope. */
+const asFailure = (
+  error: unknown,
+  routes: ReadonlyArray<RouteEntry>,
+  request: HttpServerRequest.HttpServerRequest
+): Extract<GatewayFailure, UnexpectedFailure | StoreUnavailable | ReturnType<typeof refusal>> =>
+  error instanceof StoreUnavailable
+    ? error
+    : HttpServerError.isHttpServerError(error) && error.reason._tag === "RouteNotFound"
+    ? refusal(routes, request.method, pathOf(request.url))
+    : new UnexpectedFailure()
+

@@ -1,0 +1,32 @@
+import { MethodNotAllowed, UnknownRoute } from "./RouteErrors.ts"
+
+/** Every route of the service, for telling a wrong path from a wrong method. Templates have `:name` segments. */
+export interface RouteEntry {
+  readonly method: string
+  readonly path: string
+}
+
+/** Why no route answered this request. */
+export const refusal = (
+  routes: ReadonlyArray<RouteEntry>,
+  method: string,
+  path: string
+): UnknownRoute | MethodNotAllowed => {
+  const methods = routes.filter((route) => matches(route.path, path)).map((route) => route.method)
+  if (methods.length === 0) return new UnknownRoute({ path })
+  const allowed = methods.flatMap((method) => method === "GET" ? ["GET", "HEAD"] : [method])
+  return new MethodNotAllowed({ method, path, allowed: [...new Set(allowed)] })
+}
+
+const matches = (template: string, path: string): boolean => {
+  const wanted = template.split("/")
+  const given = path.split("/")
+  return wanted.length === given.length &&
+    wanted.every((segment, at) => segment.startsWith(":") ? given[at] !== "" : segment === given[at])
+}
+
+/** The path of a request's target, without its query. */
+export const pathOf = (url: string): string => {
+  const query = url.indexOf("?")
+  return query === -1 ? url : url.slice(0, query)
+}

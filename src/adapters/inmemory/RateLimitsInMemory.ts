@@ -1,0 +1,48 @@
+import { Clock, Effect, Layer } from "effect"
+import { RateLimits } from "../../application/ports/storage/RateLimits.ts"
+import type { OrganizationId } from "../../domain/shared/Ids.ts"
+
+interface Window {
+  /** Monotonic, so that a corrected system clock neither stretches nor cuts it. */
+  readonly endsAt: bigint
+  used: number
+}
+
+const perSecond = 1_000_000_000n
+
+/**
+ * Exact on one process. A policy's windows stand in the order of their ends, so those that are over are dropped from
+ * the front: memory holds only accounts that called within the last period.
+ */
+export const layer = Layer.sync(RateLimits, () => {
+  const policies = new Map<string, Map<OrganizationId, Window>>()
+
+  const windowsOf = (policy: string): Map<OrganizationId, Window> => {
+    const found = policies.get(policy)
+    if (found !== undefined) return found
+    const windows = new Map<OrganizationId, Window>()
+    policies.set(policy, windows)
+    return windows
+  }
+
+  return RateLimits.of({
+    take: (account, { limit, periodSeconds, policy }) =>
+      Effect.map(Clock.monotonicTimeNanos, (now) => {
+        const windows = windowsOf(policy)
+        for (const [other, { endsAt }] of windows) {
+          if (endsAt > now) break
+          windows.delete(other)
+        }
+        const window = windows.get(account) ?? { endsAt: now + BigInt(periodSeconds) * perSecond, used: 0 }
+        if (window.used === 0) windows.set(account, window)
+        const allowed = window.used < limit
+        if (allowed) window.used++
+        return {
+          allowed,
+          limit,
+          remaining: limit - window.used,
+          resetSeconds: Number((window.endsAt - now + perSecond - 1n) / perSecond)
+        }
+      })
+  })
+})

@@ -1,0 +1,27 @@
+import { Layer, Logger, type LogLevel, Option, References } from "effect"
+import { FetchHttpClient } from "effect/http"
+import { Otlp, OtlpSerialization } from "effect/observability"
+
+export interface ObservabilityOptions {
+  readonly level: LogLevel.LogLevel
+  readonly format: "json" | "pretty"
+  readonly otlpEndpoint: Option.Option<string>
+}
+
+/**
+ * Logs to standard output, one JSON object a line or readable on a terminal; traces, metrics and logs to an OTLP
+ * collector where one is configured. Without one no span is recorded.
+ */
+export const layer = (options: ObservabilityOptions) =>
+  Layer.mergeAll(
+    Logger.layer([options.format === "json" ? Logger.consoleJson : Logger.consolePretty()]),
+    Layer.succeed(References.MinimumLogLevel, options.level),
+    Option.match(options.otlpEndpoint, {
+      onNone: () => Layer.succeed(References.TracerEnabled, false),
+      onSome: (baseUrl) =>
+        Otlp.layer({ baseUrl, resource: { serviceName: "model-gateway", serviceVersion: "1.0.0" } }).pipe(
+          Layer.provide(OtlpSerialization.layerJson),
+          Layer.provide(FetchHttpClient.layer)
+        )
+    })
+  )

@@ -1,0 +1,133 @@
+import { NodeStream } from "@effect/platform-node"
+import { Cause, Effect, Layer, Pull, Result, Stream } from "effect"
+import { Tokenizer } from "../../application/ports/runtime/Tokenizer.ts"
+import { type UpstreamCall, Upstreams } from "../../application/ports/vendor/Upstreams.ts"
+import { UpstreamFailed } from "../../domain/completion/CompletionErrors.ts"
+import type { CompletionEvent } from "../../domain/completion/CompletionEvent.ts"
+import type { Upstream } from "./Driver.ts"
+import { completeEcho, echoId, streamEcho } from "./Echo.ts"
+import { ServerSentEvents } from "./framing/ServerSentEvents.ts"
+import type { Malformed, UpstreamSaid } from "./Protocol.ts"
+import { redact } from "./Redaction.ts"
+import * as Transport from "./Transport.ts"
+
+/** The vendors that this deployment has keys for, and `echo`. */
+export const layer = (upstreams: ReadonlyArray<Upstream>): Layer.Layer<Upstreams, never, Tokenizer> =>
+  Layer.effect(
+    Upstreams,
+    Effect.gen(function*() {
+      const transport = yield* Transport.make
+      const { count } = yield* Tokenizer
+      const byId = new Map(upstreams.map((upstream) => [upstream.id, upstream]))
+
+      /** Routes come from the catalogue, which is made of the same upstreams. */
+      const upstreamOf = ({ route }: UpstreamCall) =>
+        Effect.fromNullishOr(byId.get(route.upstream)).pipe(
+          Effect.catch(() => Effect.die(new Error(`The catalogue names an unknown upstream: ${route.upstream}`)))
+        )
+
+      const open = Effect.fnUntraced(function*(upstream: Upstream, call: UpstreamCall) {
+        const body = yield* Effect.fromResult(upstream.protocol.write(call, upstream.dialect))
+        return yield* transport.post(upstream, upstream.protocol.path, body, upstream.protocol.errorText)
+      })
+
+      const complete = Effect.fn("Upstreams.complete")(function*(call: UpstreamCall) {
+        if (call.route.upstream === echoId) return completeEcho(call.request, call.outputCap, count)
+        const upstream = yield* upstreamOf(call)
+        const answer = yield* open(upstream, call)
+        const text = yield* Transport.readText(upstream, answer)
+        const body = yield* Effect.try({
+          try: (): unknown => JSON.parse(text),
+          catch: () => failed(upstream, "malformed_answer", `the answer is not JSON: ${text.slice(0, 200)}`)
+        })
+        const completion = upstream.protocol.read(body)
+        return Result.isSuccess(completion)
+          ? completion.success
+          : yield* (completion.failure._tag === "UpstreamSaid"
+            ? failed(upstream, "server_error", completion.failure.detail)
+            : failed(upstream, "malformed_answer", completion.failure.message))
+      }, Effect.scoped)
+
+      const stream = Effect.fn("Upstreams.stream")(function*(call: UpstreamCall) {
+        if (call.route.upstream === echoId) return streamEcho(call.request, call.outputCap, count)
+        const upstream = yield* upstreamOf(call)
+        const answer = yield* open(upstream, call)
+        const pull = yield* Stream.toPull(events(upstream, answer.body))
+        // Everything up to the first event is an error of the call, not of the stream.
+        const first = yield* Pull.catchDone(pull, () =>
+          Effect.fail(failed(upstream, "malformed_answer", "the stream ended before its first event")))
+        return Stream.concat(Stream.fromArray(first), Stream.fromPull(Effect.succeed(pull)))
+      })
+
+      return Upstreams.of({ complete, stream })
+    })
+  )
+
+/** The events of a streamed answer: frames, then the protocol's state machine. */
+const events = (
+  upstream: Upstream,
+  body: NodeJS.ReadableStream
+): Stream.Stream<CompletionEvent, UpstreamFailed> =>
+  Stream.transformPull(
+    NodeStream.fromReadable<Uint8Array, UpstreamFailed>({
+      evaluate: () => body,
+      onError: (cause) => Transport.connectionFailure(upstream, cause, "cut_off"),
+      closeOnDone: false
+    }),
+    (pull) =>
+      Effect.sync(() => {
+        const frames = new ServerSentEvents()
+        const reader = upstream.protocol.reader()
+        let ended = false
+
+        const read = (data: ReadonlyArray<string>): Effect.Effect<Array<CompletionEvent>, UpstreamFailed> => {
+          const events: Array<CompletionEvent> = []
+          for (const item of data) {
+            if (reader.isDone()) break
+            const result = reader.read(item)
+            if (Result.isFailure(result)) return Effect.fail(streamFailure(upstream, result.failure))
+            events.push(...result.success)
+          }
+          return Effect.succeed(events)
+        }
+
+        const last = Effect.gen(function*() {
+          const events = yield* read(frames.end())
+          if (!reader.isComplete()) {
+            return yield* failed(upstream, "cut_off", "the stream ended before the answer was complete")
+          }
+          ended = true
+          return [...events, ...reader.finish()]
+        })
+
+        const next: Pull.Pull<readonly [CompletionEvent, ...Array<CompletionEvent>], UpstreamFailed> = Effect.suspend(
+          () => {
+            if (ended) return Cause.done()
+            const some: Effect.Effect<Array<CompletionEvent>, UpstreamFailed> = reader.isDone()
+              ? last
+              : pull.pipe(
+                Effect.flatMap((chunks) => {
+                  const data: Array<string> = []
+                  for (const chunk of chunks) {
+                    const completed = frames.push(chunk)
+                    if (completed === null) {
+                      return Effect.fail(failed(upstream, "malformed_answer", "a line of the stream has no end"))
+                    }
+                    data.push(...completed)
+                  }
+                  return read(data)
+                }),
+                Pull.catchDone(() => last)
+              )
+            return Effect.flatMap(some, ([head, ...rest]) => head === undefined ? next : Effect.succeed([head, ...rest]))
+          }
+        )
+        return next
+      })
+  )
+
+const streamFailure = (upstream: Upstream, failure: Malformed | UpstreamSaid): UpstreamFailed =>
+  failed(upstream, failure._tag === "UpstreamSaid" ? "server_error" : "malformed_answer", failure.detail)
+
+const failed = (upstream: Upstream, reason: UpstreamFailed["reason"], detail: string): UpstreamFailed =>
+  new UpstreamFailed({ upstream: upstream.id, reason, detail: redact(detail, upstream.apiKey) })

@@ -1,0 +1,27 @@
+import type { Driver } from "../Driver.ts"
+import type { Dialect } from "../Protocol.ts"
+import { openAiChat } from "../protocols/OpenAiChat.ts"
+
+/** The dialect of servers that pass over fields they do not know. */
+export const compatible: Dialect = { outputLimit: "max_tokens", extensions: true }
+
+/** Strict about fields like OpenAI, but with the older name of the output limit. */
+export const strict: Dialect = { outputLimit: "max_tokens", extensions: false }
+
+/** A vendor that speaks OpenAI's chat completions: address, variables, prefix. */
+export const compatibleDriver = (
+  id: string,
+  baseUrl: string,
+  options: { readonly dialect?: Dialect; readonly modelPrefix?: string } = {}
+): Driver => {
+  const variable = id.toUpperCase().replaceAll("-", "_")
+  return {
+    id,
+    protocol: openAiChat,
+    dialect: options.dialect ?? compatible,
+    baseUrl,
+    keyVariable: `${variable}_API_KEY`,
+    baseUrlVariable: `${variable}_BASE_URL`,
+    modelPrefix: options.modelPrefix ?? `${id}/`
+  }
+}

@@ -1,0 +1,368 @@
+import { Option, Predicate, Result, Schema } from "effect"
+import { none, type Usage } from "../../../domain/billing/Usage.ts"
+import type { ChatMessage, ToolMessage, ToolPart } from "../../../domain/completion/ChatMessage.ts"
+import { type ChatRequest, outputLimit } from "../../../domain/completion/ChatRequest.ts"
+import type { Choice, FinishReason, ServedTier } from "../../../domain/completion/Completion.ts"
+import type { CompletionEvent, Delta } from "../../../domain/completion/CompletionEvent.ts"
+import type { Dialect, Malformed, Protocol, StreamReader, UpstreamSaid } from "../Protocol.ts"
+
+/**
+ * OpenAI's chat completions, and everything compatible with them. The contract's own request has this shape, so what
+ * need not change is passed through.
+ */
+export const openAiChat: Protocol = {
+  path: "/chat/completions",
+  write: ({ outputCap, request, route }, dialect) => Result.succeed(write(request, route.upstreamModel, outputCap, dialect)),
+  read: (body) => {
+    const failure = inBandError(body)
+    return failure !== undefined ? Result.fail(failure) : Result.map(decodeAnswer(body), readAnswer)
+  },
+  reader: () => new Reader(),
+  errorText: (body) => Option.getOrUndefined(Option.map(decodeError(body), ({ error }) => error.message))
+}
+
+// -- Request ----------------------------------------------------------------------------------------------------------
+
+const write = (request: ChatRequest, model: string, outputCap: number | undefined, dialect: Dialect): object => {
+  const {
+    access_method: _accessMethod,
+    include_reasoning,
+    max_completion_tokens,
+    max_tokens,
+    messages,
+    reasoning,
+    reasoning_effort,
+    service_tier,
+    stream,
+    stream_options: _streamOptions,
+    usage,
+    ...same
+  } = request
+  const limit = outputLimit(request) ?? outputCap
+  const effort = reasoning_effort ?? (dialect.extensions ? undefined : effortOf(reasoning))
+  return {
+    ...same,
+    model,
+    messages: writeMessages(messages, dialect),
+    ...limit === undefined ? {} : dialect.extensions && max_completion_tokens !== undefined
+      ? { max_completion_tokens: limit }
+      : { [dialect.outputLimit]: limit },
+    ...effort === undefined ? {} : { reasoning_effort: effort },
+    ...service_tier === undefined ? {} : { service_tier: service_tier === "fast" ? "priority" : service_tier },
+    ...dialect.extensions
+      ? {
+        ...include_reasoning === undefined ? {} : { include_reasoning },
+        ...reasoning === undefined ? {} : { reasoning },
+        ...usage === undefined ? {} : { usage }
+      }
+      : {},
+    // Metering needs the usage of every stream, asked for or not.
+    ...stream === true ? { stream: true, stream_options: { include_usage: true } } : {}
+  }
+}
+
+/** Vendors without the free-form `reasoning` still know its one common field. */
+const effortOf = (reasoning: ChatRequest["reasoning"]): string | undefined =>
+  typeof reasoning?.["effort"] === "string" ? reasoning["effort"] : undefined
+
+/**
+ * A tool's answer may hold only text on this wire. Its media follow in a user message after the last of the tools'
+ * answers, since these have to stand together right behind the calls.
+ */
+const writeMessages = (messages: ReadonlyArray<ChatMessage>, dialect: Dialect): ReadonlyArray<object> => {
+  const written: Array<object> = []
+  let media: Array<object> = []
+  const flush = () => {
+    if (media.length > 0) written.push({ role: "user", content: media })
+    media = []
+  }
+  for (const message of messages) {
+    if (message.role === "tool") {
+      written.push(writeToolAnswer(message, media, dialect))
+      continue
+    }
+    flush()
+    if (message.role !== "assistant" || dialect.extensions) {
+      written.push(message)
+      continue
+    }
+    const { reasoning: _reasoning, reasoning_content: _reasoningContent, ...rest } = message
+    written.push(rest)
+  }
+  flush()
+  return written
+}
+
+const writeToolAnswer = (message: ToolMessage, media: Array<object>, dialect: Dialect): object => {
+  const { content, name, role, tool_call_id } = message
+  const named = name !== undefined && dialect.extensions ? { name } : {}
+  if (typeof content === "string") return { role, tool_call_id, content, ...named }
+  const text = content.filter((part) => part.type === "text")
+  const rest = content.filter((part) => part.type !== "text")
+  if (rest.length > 0) {
+    media.push({ type: "text", text: `Attached to the answer of tool call ${tool_call_id}:` }, ...rest.map(writeMedia))
+  }
+  return {
+    role,
+    tool_call_id,
+    content: rest.length === 0
+      ? text.length === 0 ? "" : text
+      : [...text, { type: "text", text: "(attachments follow)" }],
+    ...named
+  }
+}
+
+const writeMedia = (part: Exclude<ToolPart, { readonly type: "text" }>): object => {
+  switch (part.type) {
+    case "image_url":
+      return part
+    case "image":
+      return image(part.image, part.mimeType ?? "image/png")
+    case "media":
+      return medium(part.data, part.mediaType)
+    case "file":
+      return medium(part.data, part.mimeType)
+  }
+}
+
+const medium = (data: string, type: string): object => {
+  if (type.startsWith("image/")) return image(data, type)
+  const sound = /^audio\/(?:x-)?(wav|mp3|mpeg)$/.exec(type)
+  return sound !== null
+    ? { type: "input_audio", input_audio: { data, format: sound[1] === "wav" ? "wav" : "mp3" } }
+    : { type: "file", file: { filename: "attachment", file_data: asUri(data, type) } }
+}
+
+const image = (data: string, type: string): object => ({ type: "image_url", image_url: { url: asUri(data, type) } })
+
+const asUri = (data: string, type: string): string =>
+  /^(?:data|https?):/i.test(data) ? data : `data:${type};base64,${data}`
+
+// -- Whole answer -----------------------------------------------------------------------------------------------------
+
+const Maybe = <S extends Schema.Top>(schema: S) => Schema.optionalKey(Schema.NullOr(schema))
+
+const Tokens = Maybe(Schema.Unknown)
+
+const WireUsage = Schema.Struct({
+  prompt_tokens: Tokens,
+  completion_tokens: Tokens,
+  total_tokens: Tokens,
+  prompt_tokens_details: Maybe(Schema.Struct({ cached_tokens: Tokens, cache_write_tokens: Tokens })),
+  completion_tokens_details: Maybe(Schema.Struct({ reasoning_tokens: Tokens }))
+})
+
+const texts = {
+  content: Maybe(Schema.String),
+  reasoning: Maybe(Schema.String),
+  reasoning_content: Maybe(Schema.String),
+  refusal: Maybe(Schema.String)
+}
+
+const Answer = Schema.Struct({
+  choices: Schema.NonEmptyArray(Schema.Struct({
+    index: Schema.optionalKey(Schema.Int),
+    finish_reason: Maybe(Schema.String),
+    message: Schema.Struct({
+      ...texts,
+      tool_calls: Maybe(Schema.Array(Schema.Struct({
+        id: Schema.NonEmptyString,
+        function: Schema.Struct({ name: Schema.NonEmptyString, arguments: Schema.String })
+      })))
+    })
+  })),
+  service_tier: Maybe(Schema.String),
+  usage: Maybe(WireUsage)
+})
+
+const decodeAnswer = Schema.decodeUnknownResult(Answer)
+
+const readAnswer = (answer: typeof Answer.Type) => ({
+  choices: answer.choices.map(({ finish_reason, index, message }, position): Choice => {
+    const reasoning = message.reasoning ?? message.reasoning_content
+    return {
+      index: index ?? position,
+      finishReason: readFinish(finish_reason, (message.tool_calls?.length ?? 0) > 0),
+      content: message.content ?? null,
+      ...typeof reasoning === "string" ? { reasoning } : {},
+      ...typeof message.refusal === "string" ? { refusal: message.refusal } : {},
+      ...message.tool_calls == null || message.tool_calls.length === 0 ? {} : {
+        toolCalls: message.tool_calls.map(({ function: called, id }) => ({ id, type: "function", function: called }))
+      }
+    }
+  }),
+  ...tier(answer.service_tier),
+  ...answer.usage == null ? {} : usageField(readUsage(answer.usage))
+})
+
+const tier = (served: string | null | undefined): { readonly serviceTier?: ServedTier } =>
+  served === "priority" || served === "fast"
+    ? { serviceTier: "priority" }
+    : served === "default"
+    ? { serviceTier: "default" }
+    : {}
+
+/** Compatible servers have reasons of their own (`eos`, `function_call`, `model_length`). */
+const readFinish = (reason: string | null | undefined, calledTools: boolean): FinishReason => {
+  switch (reason) {
+    case "length":
+    case "max_tokens":
+    case "model_length":
+      return "length"
+    case "content_filter":
+      return "content_filter"
+    case "tool_calls":
+    case "function_call":
+      return "tool_calls"
+    default:
+      return calledTools ? "tool_calls" : "stop"
+  }
+}
+
+// -- Streamed answer --------------------------------------------------------------------------------------------------
+
+const Chunk = Schema.Struct({
+  choices: Maybe(Schema.Array(Schema.Struct({
+    index: Schema.optionalKey(Schema.Int),
+    finish_reason: Maybe(Schema.String),
+    delta: Maybe(Schema.Struct({
+      role: Maybe(Schema.String),
+      ...texts,
+      tool_calls: Maybe(Schema.Array(Schema.Struct({
+        index: Maybe(Schema.Int),
+        id: Maybe(Schema.String),
+        function: Maybe(Schema.Struct({ name: Maybe(Schema.String), arguments: Maybe(Schema.String) }))
+      })))
+    }))
+  }))),
+  service_tier: Maybe(Schema.String),
+  usage: Maybe(WireUsage)
+})
+
+const decodeChunk = Schema.decodeUnknownResult(Chunk)
+
+const malformed = (detail: string): Malformed => ({ _tag: "Malformed", detail })
+
+class Reader implements StreamReader {
+  #done = false
+  #finished = false
+  readonly #called = new Set<number>()
+
+  read(data: string): Result.Result<ReadonlyArray<CompletionEvent>, Malformed | UpstreamSaid> {
+    if (data === "[DONE]") {
+      this.#done = true
+      return Result.succeed([])
+    }
+    let json: unknown
+    try {
+      json = JSON.parse(data)
+    } catch {
+      return Result.fail(malformed(`a frame is not JSON: ${data.slice(0, 200)}`))
+    }
+    const failure = inBandError(json)
+    if (failure !== undefined) return Result.fail(failure)
+    const chunk = decodeChunk(json)
+    return Result.isFailure(chunk)
+      ? Result.fail(malformed(`a frame is not a chunk: ${chunk.failure.message}`))
+      : Result.succeed(this.#events(chunk.success))
+  }
+
+  isComplete(): boolean {
+    return this.#done || this.#finished
+  }
+
+  isDone(): boolean {
+    return this.#done
+  }
+
+  finish(): ReadonlyArray<CompletionEvent> {
+    return this.#finished
+      ? []
+      : [{ _tag: "Delta", index: 0, finishReason: this.#called.size > 0 ? "tool_calls" : "stop" }]
+  }
+
+  #events(chunk: typeof Chunk.Type): ReadonlyArray<CompletionEvent> {
+    const events: Array<CompletionEvent> = []
+    for (const { delta, finish_reason, index = 0 } of chunk.choices ?? []) {
+      const calls = delta?.tool_calls?.map(({ function: called, id, index: at }, position) => {
+        const call = at ?? position
+        const first = !this.#called.has(call)
+        this.#called.add(call)
+        return {
+          index: call,
+          ...first && id != null ? { id } : {},
+          ...first && called?.name != null ? { name: called.name } : {},
+          ...called?.arguments == null ? {} : { arguments: called.arguments }
+        }
+      })
+      const reasoning = delta?.reasoning ?? delta?.reasoning_content
+      const finished = finish_reason != null
+      if (finished) this.#finished = true
+      const event: Delta = {
+        _tag: "Delta",
+        index,
+        ...delta?.role == null ? {} : { role: "assistant" },
+        ...delta?.content == null ? {} : { content: delta.content },
+        ...typeof reasoning === "string" ? { reasoning } : {},
+        ...delta?.refusal == null ? {} : { refusal: delta.refusal },
+        ...calls === undefined || calls.length === 0 ? {} : { toolCalls: calls },
+        ...finished ? { finishReason: readFinish(finish_reason, this.#called.size > 0) } : {},
+        ...tier(chunk.service_tier)
+      }
+      events.push(event)
+    }
+    const usage = chunk.usage == null ? undefined : readUsage(chunk.usage)
+    if (usage !== undefined) events.push({ _tag: "Usage", usage })
+    return events
+  }
+}
+
+// -- Usage ------------------------------------------------------------------------------------------------------------
+
+/**
+ * `prompt_tokens` includes the cached ones; `completion_tokens` includes reasoning, but for vendors whose total shows
+ * that it does not. Counts that cannot be are as good as none: the text is counted instead.
+ */
+const readUsage = (wire: typeof WireUsage.Type): Usage | undefined => {
+  const prompt = asCount(wire.prompt_tokens)
+  const completion = asCount(wire.completion_tokens)
+  if (prompt === undefined || completion === undefined) return undefined
+  const cacheRead = Math.min(asCount(wire.prompt_tokens_details?.cached_tokens) ?? 0, prompt)
+  const cacheWrite = Math.min(asCount(wire.prompt_tokens_details?.cache_write_tokens) ?? 0, prompt - cacheRead)
+  const reasoning = asCount(wire.completion_tokens_details?.reasoning_tokens) ?? 0
+  const outside = reasoning > 0 && asCount(wire.total_tokens) === prompt + completion + reasoning
+  return {
+    ...none,
+    input: prompt - cacheRead - cacheWrite,
+    cacheRead,
+    cacheWrite,
+    output: outside ? completion : Math.max(completion - reasoning, 0),
+    reasoning: outside ? reasoning : Math.min(reasoning, completion)
+  }
+}
+
+const usageField = (usage: Usage | undefined) => usage === undefined ? {} : { usage }
+
+/** A request of a billion tokens does not exist; a count beyond is nonsense like a negative one. */
+const mostTokens = 1_000_000_000
+
+const asCount = (value: unknown): number | undefined =>
+  Predicate.isNumber(value) && Number.isSafeInteger(value) && value >= 0 && value <= mostTokens ? value : undefined
+
+// -- Errors -----------------------------------------------------------------------------------------------------------
+
+const decodeError = Schema.decodeUnknownOption(
+  Schema.Struct({ error: Schema.Struct({ message: Schema.String }) })
+)
+
+/** Some vendors answer 200 and put the error into the body or the stream. */
+const inBandError = (body: unknown): UpstreamSaid | undefined =>
+  Predicate.hasProperty(body, "error") && body.error != null
+    ? {
+      _tag: "UpstreamSaid",
+      detail: Option.match(decodeError(body), {
+        onNone: () => JSON.stringify(body.error),
+        onSome: ({ error }) => error.message
+      })
+    }
+    : undefined

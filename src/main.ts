@@ -1,0 +1,190 @@
+import { NodeCrypto, NodeRuntime, NodeServices } from "@effect/platform-node"
+import { Cause, Console, Effect, Exit, Layer, Option, Redacted, Schema } from "effect"
+import * as Catalogue from "./adapters/catalogue/Catalogue.ts"
+import * as ModelsFile from "./adapters/catalogue/ModelsFile.ts"
+import * as Cli from "./adapters/cli/Cli.ts"
+import { secret, settings as readSettings, vendorSettings } from "./adapters/config/Settings.ts"
+import * as IdsLive from "./adapters/crypto/IdsLive.ts"
+import * as KeyTextsLive from "./adapters/crypto/KeyTextsLive.ts"
+import * as HttpLive from "./adapters/http/HttpLive.ts"
+import * as RateLimitsInMemory from "./adapters/inmemory/RateLimitsInMemory.ts"
+import * as ObservabilityLive from "./adapters/observability/ObservabilityLive.ts"
+import * as Clients from "./adapters/postgres/Clients.ts"
+import * as Migrations from "./adapters/postgres/Migrations.ts"
+import * as PostgresLive from "./adapters/postgres/PostgresLive.ts"
+import * as TokenizerLive from "./adapters/tokenizer/TokenizerLive.ts"
+import type { Upstream } from "./adapters/vendors/Driver.ts"
+import { compatible } from "./adapters/vendors/drivers/Compatible.ts"
+import { drivers } from "./adapters/vendors/drivers/Drivers.ts"
+import { openAi } from "./adapters/vendors/drivers/OpenAi.ts"
+import { probe } from "./adapters/vendors/Probe.ts"
+import { openAiChat } from "./adapters/vendors/protocols/OpenAiChat.ts"
+import * as VendorsLive from "./adapters/vendors/VendorsLive.ts"
+import { GetBillingSummary } from "./application/billing/GetBillingSummary.ts"
+import { HoldKeeper } from "./application/billing/HoldKeeper.ts"
+import { Models } from "./application/catalog/Models.ts"
+import { CompleteChat } from "./application/completion/CompleteChat.ts"
+import { Accounts } from "./application/identity/Accounts.ts"
+import { Authenticate } from "./application/identity/Authenticate.ts"
+import { FirstStart } from "./application/identity/FirstStart.ts"
+import { StoreHealth } from "./application/ports/storage/StoreHealth.ts"
+import { billingSummaryRead } from "./domain/ratelimit/RatePolicy.ts"
+
+/** What stops a start: one line for the operator. */
+class StartFailed extends Schema.TaggedError<StartFailed>()("StartFailed", { message: Schema.String }) {}
+
+const stop = (message: string): Layer.Layer<unknown, StartFailed> =>
+  Layer.effectContext(Effect.fail(new StartFailed({ message })))
+
+// -- Configuration ----------------------------------------------------------------------------------------------------
+
+const vendors = Effect.fnUntraced(function*(file: ModelsFile.ModelsFile | undefined) {
+  const upstreams: Array<Upstream> = []
+  const providers: Array<Catalogue.CatalogueOptions["providers"][number]> = []
+  for (const driver of drivers) {
+    const { apiKey, baseUrl } = yield* vendorSettings(driver)
+    if (Option.isNone(apiKey)) continue
+    const address = Option.getOrElse(baseUrl, () => driver.baseUrl)
+    upstreams.push({ ...driver, baseUrl: address, apiKey: Redacted.value(apiKey.value) })
+    providers.push({ provider: driver.id, upstream: driver.id, prefix: driver.modelPrefix, method: "service" })
+  }
+  for (const { baseUrl, dialect, keyVariable, name } of file?.upstreams ?? []) {
+    const apiKey = keyVariable === undefined ? Option.none() : yield* secret(keyVariable)
+    upstreams.push({
+      id: name,
+      protocol: openAiChat,
+      dialect: dialect === "openai" ? openAi.dialect : compatible,
+      baseUrl,
+      apiKey: Option.getOrUndefined(Option.map(apiKey, Redacted.value))
+    })
+  }
+  return { upstreams, providers }
+})
+
+const configuration = Effect.gen(function*() {
+  const settings = yield* readSettings
+  const modelsFile = Option.isNone(settings.modelsFile) ? undefined : yield* ModelsFile.read(settings.modelsFile.value)
+  const { providers, upstreams } = yield* vendors(modelsFile)
+  const echo = settings.store._tag === "Embedded" || upstreams.length === 0
+  const catalogue = Catalogue.layer({ providers, modelsFile, echo })
+  return { settings, upstreams, catalogue }
+}).pipe(Effect.mapError(({ message }) => new StartFailed({ message })))
+
+type Configuration = Effect.Success<typeof configuration>
+
+// -- Layers -----------------------------------------------------------------------------------------------------------
+
+const Runtime = Layer.mergeAll(
+  IdsLive.layer.pipe(Layer.provide(NodeCrypto.layer)),
+  KeyTextsLive.layer,
+  TokenizerLive.layer
+)
+
+const client = ({ settings: { store } }: Configuration) =>
+  (store._tag === "Server" ? Clients.server(store) : Clients.embedded(store.directory)).pipe(
+    Layer.catchTag("SqlError", ({ message }) => stop(`DATABASE_URL: the store cannot be reached: ${message}`)),
+    Layer.catchTag("DirectoryInUse", ({ message }) => stop(message))
+  )
+
+const stores = (configuration: Configuration) => Layer.provide(PostgresLive.layer, client(configuration))
+
+const identity = (configuration: Configuration) =>
+  Layer.mergeAll(FirstStart.layer, Authenticate.layer).pipe(
+    Layer.provideMerge(Accounts.layer),
+    Layer.provideMerge(stores(configuration)),
+    Layer.provideMerge(Runtime)
+  )
+
+const models = ({ catalogue }: Configuration) =>
+  Models.layer.pipe(
+    Layer.provide(catalogue),
+    Layer.catchTag("ModelsFileInvalid", ({ message }) => stop(message))
+  )
+
+/** Every use case of the gateway, over the configured adapters. */
+const useCases = (configuration: Configuration) =>
+  Layer.mergeAll(CompleteChat.layer, GetBillingSummary.layer).pipe(
+    Layer.provideMerge(models(configuration)),
+    Layer.provide(HoldKeeper.layer),
+    Layer.provide(VendorsLive.layer(configuration.upstreams)),
+    Layer.provideMerge(identity(configuration)),
+    Layer.provideMerge(RateLimitsInMemory.layer)
+  )
+
+// -- Commands ---------------------------------------------------------------------------------------------------------
+
+const serve = Effect.gen(function*() {
+  const configured = yield* configuration
+  const { drain, host, logFormat, logLevel, otlpEndpoint, port, rates, store } = configured.settings
+  const Http = HttpLive.layer({
+    host,
+    port,
+    drain,
+    policies: { listModels: rates.models, getBillingSummary: billingSummaryRead, createChatCompletion: rates.chat }
+  }).pipe(
+    Layer.catchTag("ServeError", ({ cause }) => stop(`PORT: cannot listen on ${host}:${port}: ${String(cause)}`))
+  )
+  const firstStart = Layer.effectDiscard(store._tag === "Server" ? Effect.void : greet(port))
+  yield* Layer.launch(Http.pipe(Layer.provide(firstStart), Layer.provide(useCases(configured)))).pipe(
+    Effect.provide(ObservabilityLive.layer({
+      level: logLevel,
+      format: logFormat === "auto" ? process.stdout.isTTY ? "pretty" : "json" : logFormat,
+      otlpEndpoint
+    }))
+  )
+})
+
+/** The key of a first start goes to the terminal, once, and past every log. */
+const greet = (port: number) =>
+  Effect.gen(function*() {
+    const key = yield* (yield* FirstStart).run
+    if (Option.isNone(key)) return
+    yield* Console.log(
+      `\n  Your API key, shown only this once:\n\n    ${key.value}\n\n` +
+        `  It belongs to the organization "default", which has 10 USD of credit. Try it:\n\n` +
+        `    curl http://localhost:${port}/v1/chat/completions -H "Authorization: Bearer ${key.value}" \\\n` +
+        `      -d '{"model": "echo", "messages": [{"role": "user", "content": "Hello"}]}'\n`
+    )
+  })
+
+/** A layer that is known once the configuration is read. */
+const configuredLayer = <A, E, R>(make: (configuration: Configuration) => Layer.Layer<A, E, R>) =>
+  Layer.unwrap(Effect.map(configuration, make))
+
+/** What `doctor` looks at: the configuration, then everything it leads to. */
+const checks = Effect.gen(function*() {
+  const read = yield* Effect.exit(configuration)
+  if (Exit.isFailure(read)) return [{ name: "configuration", run: Effect.as(configuration, "") }]
+  const { settings: { store }, upstreams } = read.value
+  return [
+    { name: "configuration", run: Effect.succeed("every variable is valid") },
+    {
+      name: "store",
+      run: Effect.gen(function*() {
+        if (!(yield* (yield* StoreHealth).isReachable)) return yield* new StartFailed({ message: "it does not answer" })
+        const organizations = yield* (yield* Accounts).organizations
+        const place = store._tag === "Server" ? "Postgres" : `embedded in ${store.directory}`
+        return `${place}, schema up to date, ${organizations.length} organizations`
+      }).pipe(Effect.provide(identity(read.value)))
+    },
+    {
+      name: "models",
+      run: Effect.map(Models, ({ list }) => `${list.length} are served`).pipe(Effect.provide(models(read.value)))
+    },
+    ...upstreams.map((upstream) => ({ name: `upstream ${upstream.id}`, run: probe(upstream) }))
+  ]
+})
+
+Cli.run({
+  serve,
+  migrate: Effect.flatMap(configuration, (read) => Effect.provide(Migrations.run, client(read))),
+  stores: configuredLayer(identity),
+  models: configuredLayer(models),
+  checks
+}).pipe(
+  Effect.provide(NodeServices.layer),
+  NodeRuntime.runMain({
+    // A signal is the regular end of a service.
+    teardown: (exit, onExit) => onExit(Exit.isSuccess(exit) || Cause.hasInterruptsOnly(exit.cause) ? 0 : 1)
+  })
+)
