@@ -1,4 +1,7 @@
-import { NodeCrypto, NodeRuntime, NodeServices } from "@effect/platform-node"
+import * as NodeCrypto from "@effect/platform-node/NodeCrypto"
+import * as NodeRuntime from "@effect/platform-node/NodeRuntime"
+import * as NodeServices from "@effect/platform-node/NodeServices"
+import { HttpServer } from "effect/http"
 import { Cause, Console, Effect, Exit, Layer, Option, Redacted, Schema } from "effect"
 import * as Catalogue from "./adapters/catalogue/Catalogue.ts"
 import * as ModelsFile from "./adapters/catalogue/ModelsFile.ts"
@@ -74,11 +77,7 @@ type Configuration = Effect.Success<typeof configuration>
 
 // -- Layers -----------------------------------------------------------------------------------------------------------
 
-const Runtime = Layer.mergeAll(
-  IdsLive.layer.pipe(Layer.provide(NodeCrypto.layer)),
-  KeyTextsLive.layer,
-  TokenizerLive.layer
-)
+const Runtime = Layer.merge(IdsLive.layer.pipe(Layer.provide(NodeCrypto.layer)), KeyTextsLive.layer)
 
 const client = ({ settings: { store } }: Configuration) =>
   (store._tag === "Server" ? Clients.server(store) : Clients.embedded(store.directory)).pipe(
@@ -107,6 +106,7 @@ const useCases = (configuration: Configuration) =>
     Layer.provideMerge(models(configuration)),
     Layer.provide(HoldKeeper.layer),
     Layer.provide(VendorsLive.layer(configuration.upstreams)),
+    Layer.provide(TokenizerLive.layer),
     Layer.provideMerge(identity(configuration)),
     Layer.provideMerge(RateLimitsInMemory.layer)
   )
@@ -124,25 +124,31 @@ const serve = Effect.gen(function*() {
   }).pipe(
     Layer.catchTag("ServeError", ({ cause }) => stop(`PORT: cannot listen on ${host}:${port}: ${String(cause)}`))
   )
-  const firstStart = Layer.effectDiscard(store._tag === "Server" ? Effect.void : greet(port))
-  yield* Layer.launch(Http.pipe(Layer.provide(firstStart), Layer.provide(useCases(configured)))).pipe(
+  yield* Layer.launch(Layer.effectDiscard(greet(store._tag === "Embedded")).pipe(
+    Layer.provide(Http),
+    Layer.provide(useCases(configured))
+  )).pipe(
     Effect.provide(ObservabilityLive.layer({
       level: logLevel,
-      format: logFormat === "auto" ? process.stdout.isTTY ? "pretty" : "json" : logFormat,
+      format: logFormat === "auto" ? process.stdout.isTTY ? "text" : "json" : logFormat,
       otlpEndpoint
     }))
   )
 })
 
-/** The key of a first start goes to the terminal, once, and past every log. */
-const greet = (port: number) =>
+/** Says where the service listens. The key of an embedded store's first start goes past every log, once. */
+const greet = (embedded: boolean) =>
   Effect.gen(function*() {
+    const { address } = yield* HttpServer.HttpServer
+    const url = HttpServer.formatAddress(address)
+    yield* Effect.logInfo(`Listening on ${url}`)
+    if (!embedded) return
     const key = yield* (yield* FirstStart).run
     if (Option.isNone(key)) return
     yield* Console.log(
       `\n  Your API key, shown only this once:\n\n    ${key.value}\n\n` +
         `  It belongs to the organization "default", which has 10 USD of credit. Try it:\n\n` +
-        `    curl http://localhost:${port}/v1/chat/completions -H "Authorization: Bearer ${key.value}" \\\n` +
+        `    curl ${url}/v1/chat/completions -H "Authorization: Bearer ${key.value}" \\\n` +
         `      -d '{"model": "echo", "messages": [{"role": "user", "content": "Hello"}]}'\n`
     )
   })

@@ -30,6 +30,9 @@ const only = Flag.Literals("only", cellNames).pipe(
   Flag.atLeast(0)
 )
 
+/** A load average before the start from which on figures say more about the neighbours than about the contenders. */
+const busy = 0.5
+
 const measure = Effect.fn("measure")(function* (input: {
   readonly seconds: number
   readonly rounds: number
@@ -38,6 +41,11 @@ const measure = Effect.fn("measure")(function* (input: {
   const notes = yield* Notes
   const machine = machineFacts()
   const startedAt = new Date(yield* Clock.currentTimeMillis).toISOString()
+  if (machine.loadAverageBefore > busy) {
+    yield* notes.add(
+      `others were using the machine (load average ${machine.loadAverageBefore.toFixed(2)}): run it again`
+    )
+  }
   const field = yield* startField()
   const names = input.only.length === 0 ? cellNames : input.only
 

@@ -21,21 +21,25 @@ export interface CatalogueOptions {
 }
 
 /** What this deployment serves: the packaged models of its providers, changed by the operator's file, and `echo`. */
-export const layer = (
-  options: CatalogueOptions
-): Layer.Layer<ModelCatalog, ModelsFileInvalid, FileSystem.FileSystem> =>
+export const layer = (options: CatalogueOptions): Layer.Layer<ModelCatalog, ModelsFileInvalid, FileSystem.FileSystem> =>
   Layer.effect(
     ModelCatalog,
-    Effect.gen(function*() {
+    Effect.gen(function* () {
       const drafts = yield* packaged(options.providers)
       if (options.echo) drafts.set(echo.id, echo)
       if (options.modelsFile !== undefined) yield* applyFile(drafts, options.modelsFile, options)
 
       const entries = Array.map([...drafts.values()], ({ fields, id, routes }): CatalogEntry => ({
-        model: modelOf(id, fields, Array.map(routes, ({ method }) => method)),
+        model: modelOf(
+          id,
+          fields,
+          Array.map(routes, ({ method }) => method)
+        ),
         routes
       }))
-      const found = new Map<string, Option.Option<CatalogEntry>>(entries.map((entry) => [entry.model.id, Option.some(entry)]))
+      const found = new Map<string, Option.Option<CatalogEntry>>(
+        entries.map((entry) => [entry.model.id, Option.some(entry)])
+      )
       return ModelCatalog.of({ entries, find: (id) => found.get(id) ?? Option.none() })
     })
   )
@@ -49,7 +53,7 @@ interface Draft {
   readonly routes: Array.NonEmptyReadonlyArray<Route>
 }
 
-const packaged = Effect.fnUntraced(function*(providers: CatalogueOptions["providers"]) {
+const packaged = Effect.fnUntraced(function* (providers: CatalogueOptions["providers"]) {
   const drafts = new Map<string, Draft>()
   for (const { method, prefix, provider, upstream } of providers) {
     const { models } = yield* PackagedModels.load(provider)
@@ -73,7 +77,11 @@ const packaged = Effect.fnUntraced(function*(providers: CatalogueOptions["provid
   return drafts
 })
 
-const applyFile = Effect.fnUntraced(function*(drafts: Map<string, Draft>, file: ModelsFile, options: CatalogueOptions) {
+const applyFile = Effect.fnUntraced(function* (
+  drafts: Map<string, Draft>,
+  file: ModelsFile,
+  options: CatalogueOptions
+) {
   const builtIn = new Set(options.providers.map(({ upstream }) => upstream)).add(echoUpstream)
   const invalid = (line: number, problem: string) => new ModelsFileInvalid({ file: file.file, line, problem })
 
@@ -128,12 +136,13 @@ const added = ({ fields, id, upstream, upstreamModel = id }: CustomModel): Resul
 const overridden = (draft: Draft, { fields, id, upstream, upstreamModel }: CustomModel): Draft => ({
   ...draft,
   fields: { ...draft.fields, ...fields },
-  routes: upstream === undefined
-    ? Array.map(draft.routes, (route) => ({ ...route, upstreamModel: upstreamModel ?? route.upstreamModel }))
-    : [
-      { method: "service", upstream, upstreamModel: upstreamModel ?? id },
-      ...draft.routes.filter(({ method }) => method !== "service")
-    ]
+  routes:
+    upstream === undefined
+      ? Array.map(draft.routes, (route) => ({ ...route, upstreamModel: upstreamModel ?? route.upstreamModel }))
+      : [
+          { method: "service", upstream, upstreamModel: upstreamModel ?? id },
+          ...draft.routes.filter(({ method }) => method !== "service")
+        ]
 })
 
 /** Whether an id is what a pattern says, `*` standing for any characters. */
@@ -158,7 +167,8 @@ const echo: Draft = {
   provider: undefined,
   fields: {
     name: "Echo",
-    description: "Repeats the prompt, the same answer every time. Needs no network and no key: it exists so that a " +
+    description:
+      "Repeats the prompt, the same answer every time. Needs no network and no key: it exists so that a " +
       "first request works before any provider is configured.",
     max_input_tokens: 128_000,
     max_output_tokens: 16_384,

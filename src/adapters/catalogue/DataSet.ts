@@ -53,10 +53,7 @@ type ChatModel = typeof ChatModel.Type
 const Other = Schema.Struct({ id: Schema.String, type: Schema.Literals(["classifier", "image"]) })
 
 /** A file of the data set: models by interface and key. */
-export const SourceFile = Schema.Record(
-  Schema.String,
-  Schema.Record(Schema.String, Schema.Union([Other, ChatModel]))
-)
+export const SourceFile = Schema.Record(Schema.String, Schema.Record(Schema.String, Schema.Union([Other, ChatModel])))
 export type SourceFile = typeof SourceFile.Type
 
 export interface Selection {
@@ -90,7 +87,7 @@ const packaged = (provider: string, model: ChatModel): PackagedModel => {
   return {
     id: model.id,
     name: model.name,
-    ...created === undefined ? {} : { created },
+    ...(created === undefined ? {} : { created }),
     max_input_tokens: model.contextWindow,
     max_output_tokens: Math.min(model.maxTokens, model.contextWindow),
     input: model.input,
@@ -106,21 +103,18 @@ const prices = ({ tiers, ...base }: ChatModel["cost"], writeFeeOnTop: boolean): 
   const tier = tiers?.[0]
   return {
     ...rates(base, writeFeeOnTop),
-    ...tier === undefined
+    ...(tier === undefined
       ? {}
-      : { context_over_200k: { above: tier.inputTokensAbove, ...rates(tier, writeFeeOnTop) } }
+      : { context_over_200k: { above: tier.inputTokensAbove, ...rates(tier, writeFeeOnTop) } })
   }
 }
 
 /** A zero beside a price means that the vendor has no such price: then it is charged as input. */
-const rates = (
-  { cacheRead, cacheWrite, input, output }: Schema.Struct.Type<typeof Rates>,
-  writeFeeOnTop: boolean
-) => ({
+const rates = ({ cacheRead, cacheWrite, input, output }: Schema.Struct.Type<typeof Rates>, writeFeeOnTop: boolean) => ({
   input: exact(input),
   output: exact(output),
-  ...cacheRead > 0 ? { cache_read: exact(cacheRead) } : {},
-  ...cacheWrite > 0 ? { cache_write: exact(writeFeeOnTop ? input + cacheWrite : cacheWrite) } : {}
+  ...(cacheRead > 0 ? { cache_read: exact(cacheRead) } : {}),
+  ...(cacheWrite > 0 ? { cache_write: exact(writeFeeOnTop ? input + cacheWrite : cacheWrite) } : {})
 })
 
 /** Without the dust of floating-point arithmetic. */

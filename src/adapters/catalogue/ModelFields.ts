@@ -26,15 +26,19 @@ const rates = {
   cache_write: Schema.optionalKey(Price)
 }
 
+const priceList = { message: "Expected a price list such as { input: 2.5, output: 10 }" }
+
 /** What a model costs, in the form that people write. Only `input` and `output` must be there. */
 export const PriceList = Schema.Struct({
   ...rates,
   reasoning: Schema.optionalKey(Price),
-  context_over_200k: Schema.optionalKey(Schema.Struct({
-    above: TokenLimit.pipe(Schema.withDecodingDefaultKey(Effect.succeed(200_000))),
-    ...rates
-  }))
-})
+  context_over_200k: Schema.optionalKey(
+    Schema.Struct({
+      above: TokenLimit.pipe(Schema.withDecodingDefaultKey(Effect.succeed(200_000))),
+      ...rates
+    }).annotate(priceList)
+  )
+}).annotate(priceList)
 export type PriceList = typeof PriceList.Type
 
 export const pricingOf = ({ context_over_200k: tier, ...list }: PriceList): Pricing => ({
@@ -50,12 +54,14 @@ const ratesOf = (list: Schema.Struct.Type<typeof rates>) => ({
   cacheWrite: optionalRate(list.cache_write)
 })
 
-const optionalRate = (price: number | undefined): bigint | null => price === undefined ? null : rateFromUsd(price)
+const optionalRate = (price: number | undefined): bigint | null => (price === undefined ? null : rateFromUsd(price))
 
-const Modalities = Schema.Array(Modality).check(
-  Schema.isMinLength(1, { message: "Expected at least one modality" }),
-  Schema.isUnique({ message: "Expected every modality once" })
-)
+const Modalities = Schema.Array(Modality)
+  .annotate({ message: "Expected a list of modalities" })
+  .check(
+    Schema.isMinLength(1, { message: "Expected at least one modality" }),
+    Schema.isUnique({ message: "Expected every modality once" })
+  )
 
 const id = { message: "Expected a model id in quotes: 1 to 200 visible ASCII characters without *" }
 
@@ -91,7 +97,7 @@ export type ModelFields = typeof ModelFields.Type
 export const modelOf = (id: string, fields: ModelFields, accessMethods: Model["accessMethods"]): Model => ({
   id: ModelId.make(id),
   name: fields.name,
-  ...fields.description === undefined ? {} : { description: fields.description },
+  ...(fields.description === undefined ? {} : { description: fields.description }),
   created: fields.created ?? 0,
   accessMethods,
   input: fields.input,

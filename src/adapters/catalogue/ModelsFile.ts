@@ -27,12 +27,14 @@ const isBaseUrl = (text: string): boolean => {
   return (protocol === "http:" || protocol === "https:") && username === "" && password === ""
 }
 
-const BaseUrl = Schema.String.annotate(urlRule).check(Schema.makeFilter(isBaseUrl, urlRule)).pipe(
-  Schema.decode({
-    decode: SchemaGetter.transform((url) => url.replace(/\/+$/, "")),
-    encode: SchemaGetter.passthrough()
-  })
-)
+const BaseUrl = Schema.String.annotate(urlRule)
+  .check(Schema.makeFilter(isBaseUrl, urlRule))
+  .pipe(
+    Schema.decode({
+      decode: SchemaGetter.transform((url) => url.replace(/\/+$/, "")),
+      encode: SchemaGetter.passthrough()
+    })
+  )
 
 const variableRule = { message: "Expected the name of an environment variable in upper case, not the key itself" }
 
@@ -57,22 +59,34 @@ const ModelEntry = Schema.Struct({
 const patternRule = { message: "Expected a model id in quotes, in which * stands for any characters" }
 const Pattern = Schema.String.annotate(patternRule).check(Schema.isPattern(/^[!-~]{1,200}$/, patternRule))
 
+const listRule = { message: "Expected a list" }
+
 const Content = Schema.Struct({
-  upstreams: Schema.Record(Schema.String, UpstreamEntry).check(
-    Schema.makeFilter((upstreams) => {
-      const name = Object.keys(upstreams).find((name) => !upstreamName.test(name))
-      return name === undefined ? undefined : { path: [name], issue: nameRule.message }
-    })
-  ).pipe(Schema.withDecodingDefaultKey(Effect.succeed({}))),
-  models: Schema.Array(ModelEntry).check(
-    Schema.makeFilter((models) => {
-      const ids = models.map(({ id }) => id)
-      const again = ids.findIndex((id, index) => ids.indexOf(id) < index)
-      return again === -1 ? undefined : { path: [again, "id"], issue: "This id stands above already: remove one of the two" }
-    })
-  ).pipe(Schema.withDecodingDefaultKey(Effect.succeed([]))),
-  hide: Schema.Array(Pattern).pipe(Schema.withDecodingDefaultKey(Effect.succeed([])))
-})
+  upstreams: Schema.Record(Schema.String, UpstreamEntry)
+    .annotate({ message: "Expected names with upstreams" })
+    .check(
+      Schema.makeFilter((upstreams) => {
+        const name = Object.keys(upstreams).find((name) => !upstreamName.test(name))
+        return name === undefined ? undefined : { path: [name], issue: nameRule.message }
+      })
+    )
+    .pipe(Schema.withDecodingDefaultKey(Effect.succeed({}))),
+  models: Schema.Array(ModelEntry)
+    .annotate(listRule)
+    .check(
+      Schema.makeFilter((models) => {
+        const ids = models.map(({ id }) => id)
+        const again = ids.findIndex((id, index) => ids.indexOf(id) < index)
+        return again === -1
+          ? undefined
+          : { path: [again, "id"], issue: "This id stands above already: remove one of the two" }
+      })
+    )
+    .pipe(Schema.withDecodingDefaultKey(Effect.succeed([]))),
+  hide: Schema.Array(Pattern)
+    .annotate(listRule)
+    .pipe(Schema.withDecodingDefaultKey(Effect.succeed([])))
+}).annotate({ message: "Expected the keys upstreams, models and hide" })
 
 /** An OpenAI-compatible server that the operator names. `keyVariable` is the environment variable with its key. */
 export interface CustomUpstream {
@@ -120,12 +134,14 @@ export const parse = (text: string, file: string): Result.Result<ModelsFile, Mod
   )
 
 /** Reads and parses the file that `MODELS_FILE` names. */
-export const read = Effect.fn("ModelsFile.read")(function*(file: string) {
+export const read = Effect.fn("ModelsFile.read")(function* (file: string) {
   const files = yield* FileSystem.FileSystem
   const invalid = (problem: string) => new ModelsFileInvalid({ file, line: undefined, problem })
-  const unreadable = Effect.mapError(() => invalid("name a file that can be read"))
+  const nameAnother = "name a file that can be read"
+  const unreadable = Effect.mapError(() => invalid(nameAnother))
 
-  const { size } = yield* unreadable(files.stat(file))
+  const { size, type } = yield* unreadable(files.stat(file))
+  if (type !== "File") return yield* invalid(nameAnother)
   if (size > mostBytes) return yield* invalid(tooLarge)
   const bytes = yield* unreadable(files.readFile(file))
   const text = yield* Effect.try({
@@ -160,19 +176,22 @@ const format = SchemaIssue.makeFormatterStandardSchemaV1({
     issue._tag === "MissingKey"
       ? "This key is required"
       : issue._tag === "UnexpectedKey"
-      ? "Unknown key: remove it or correct its spelling"
-      : SchemaIssue.defaultLeafHook(issue)
+        ? "Unknown key: remove it or correct its spelling"
+        : SchemaIssue.defaultLeafHook(issue)
 })
 
 /** `models[0].id: Expected …`. Values are not shown: one may be a key in the wrong place. */
 const firstOf = (issue: SchemaIssue.Issue): { path: ReadonlyArray<PropertyKey>; problem: string } => {
   const [first] = format(issue).issues
-  const path = (first?.path ?? []).map((segment) => typeof segment === "object" ? segment.key : segment)
+  const path = (first?.path ?? []).map((segment) => (typeof segment === "object" ? segment.key : segment))
   const place = path.reduce<string>(
-    (text, key) => typeof key === "number" ? `${text}[${key}]` : `${text}${text === "" ? "" : "."}${printable(key)}`,
+    (text, key) => (typeof key === "number" ? `${text}[${key}]` : `${text}${text === "" ? "" : "."}${printable(key)}`),
     ""
   )
   return { path, problem: place === "" ? `${first?.message}` : `${place}: ${first?.message}` }
 }
 
-const printable = (key: PropertyKey): string => String(key).slice(0, 80).replace(/[^!-~]/g, "?")
+const printable = (key: PropertyKey): string =>
+  String(key)
+    .slice(0, 80)
+    .replace(/[^!-~]/g, "?")

@@ -18,7 +18,7 @@ export const dataFolder = fileURLToPath(new URL("data/", import.meta.url))
 const decode = Schema.decodeUnknownEffect(Schema.fromJsonString(PackagedFile), { onExcessProperty: "error" })
 
 /** The packaged models of a provider of the data set. A provider that is not packaged is a defect. */
-export const load = Effect.fn("PackagedModels.load")(function*(provider: string) {
+export const load = Effect.fn("PackagedModels.load")(function* (provider: string) {
   const files = yield* FileSystem.FileSystem
   return yield* decode(yield* files.readFileString(`${dataFolder}${provider}.json`))
 }, Effect.orDie)

@@ -23,24 +23,24 @@ class CommandFailed extends Schema.TaggedError<CommandFailed>()("CommandFailed",
   }
 }
 
-const run = Effect.fnUntraced(function*(folder: string, command: string, ...args: ReadonlyArray<string>) {
+const run = Effect.fnUntraced(function* (folder: string, command: string, ...args: ReadonlyArray<string>) {
   const spawner = yield* ChildProcessSpawner.ChildProcessSpawner
   const exitCode = yield* spawner.exitCode(ChildProcess.make(command, args, { cwd: folder, extendEnv: true }))
   if (exitCode !== 0) return yield* new CommandFailed({ command, exitCode })
 })
 
-const read = Effect.fnUntraced(function*<S extends Schema.ConstraintDecoder<unknown>>(file: string, schema: S) {
+const read = Effect.fnUntraced(function* <S extends Schema.ConstraintDecoder<unknown>>(file: string, schema: S) {
   const files = yield* FileSystem.FileSystem
   return yield* Schema.decodeUnknownEffect(Schema.fromJsonString(schema))(yield* files.readFileString(file))
 })
 
 /** One model a line, so that a refresh reads well as a difference. */
 const print = ({ models, ...head }: PackagedFile): string =>
-  `${JSON.stringify(head, null, 2).slice(0, -2)},\n  "models": [\n${
-    models.map((model) => `    ${JSON.stringify(model)}`).join(",\n")
-  }\n  ]\n}\n`
+  `${JSON.stringify(head, null, 2).slice(0, -2)},\n  "models": [\n${models
+    .map((model) => `    ${JSON.stringify(model)}`)
+    .join(",\n")}\n  ]\n}\n`
 
-const refresh = Effect.gen(function*() {
+const refresh = Effect.gen(function* () {
   const files = yield* FileSystem.FileSystem
   const path = yield* Path.Path
   const folder = yield* files.makeTempDirectoryScoped()
@@ -50,11 +50,16 @@ const refresh = Effect.gen(function*() {
   yield* read(path.join(folder, "package", "package.json"), Manifest)
 
   for (const provider of providers) {
-    const source = yield* read(path.join(folder, "package", "dist", "providers", "data", `${provider}.json`), SourceFile)
-    const { leftOut, models } = select(provider, source)
-    const file = yield* Schema.decodeUnknownEffect(PackagedFile, { onExcessProperty: "error" })(
-      { dataset, provider, models }
+    const source = yield* read(
+      path.join(folder, "package", "dist", "providers", "data", `${provider}.json`),
+      SourceFile
     )
+    const { leftOut, models } = select(provider, source)
+    const file = yield* Schema.decodeUnknownEffect(PackagedFile, { onExcessProperty: "error" })({
+      dataset,
+      provider,
+      models
+    })
     yield* files.writeFileString(path.join(dataFolder, `${provider}.json`), print(file))
     yield* Console.log(`${provider}: ${models.length} models`)
     for (const [why, some] of Object.entries(Array.groupBy(leftOut, ({ why }) => why))) {

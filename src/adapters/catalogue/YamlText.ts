@@ -1,5 +1,16 @@
 import { Result } from "effect"
-import { isAlias, isMap, isScalar, isSeq, LineCounter, type Node, type Pair, parseDocument, visit, type YAMLError } from "yaml"
+import {
+  isAlias,
+  isMap,
+  isScalar,
+  isSeq,
+  LineCounter,
+  type Node,
+  type Pair,
+  parseDocument,
+  visit,
+  type YAMLError
+} from "yaml"
 
 export interface YamlText {
   readonly value: unknown
@@ -23,11 +34,12 @@ export const parseYaml = (text: string): Result.Result<YamlText, YamlFault> => {
   const lines = new LineCounter()
   const lineAt = (offset: number) => lines.linePos(offset).line
 
-  return Result.gen(function*() {
+  return Result.gen(function* () {
     // Deep nesting overflows the stack of the parser, and an alias bomb throws only when it is turned into values.
     const document = yield* attempt("use less nesting", () =>
       // The library's own check for repeated keys compares every key with every other one.
-      parseDocument(text, { lineCounter: lines, prettyErrors: false, stringKeys: true, uniqueKeys: false }))
+      parseDocument(text, { lineCounter: lines, prettyErrors: false, stringKeys: true, uniqueKeys: false })
+    )
     const [error] = [...document.errors, ...document.warnings]
     if (error !== undefined) {
       return yield* Result.fail({ problem: inOurWords(error), line: lineAt(error.pos[0]) })
@@ -42,7 +54,9 @@ export const parseYaml = (text: string): Result.Result<YamlText, YamlFault> => {
       for (const segment of path) {
         if (isAlias(node)) node = node.resolve(document)
         if (isMap<Node, Node | null>(node)) {
-          const pair: Pair<Node, Node | null> | undefined = node.items.find(({ key }) => isScalar(key) && String(key.value) === segment)
+          const pair: Pair<Node, Node | null> | undefined = node.items.find(
+            ({ key }) => isScalar(key) && String(key.value) === segment
+          )
           if (pair === undefined) break
           offset = pair.key.range?.[0] ?? offset
           node = pair.value
@@ -61,14 +75,10 @@ const attempt = <A>(problem: string, evaluate: () => A): Result.Result<A, YamlFa
   Result.try({ try: evaluate, catch: () => ({ problem, line: undefined }) })
 
 const inOurWords = ({ code, message }: YAMLError): string => {
-  switch (code) {
-    case "MULTIPLE_DOCS":
-      return "remove this second document"
-    case "NON_STRING_KEY":
-      return "use plain text as a key"
-    default:
-      return message.startsWith("Maximum call stack") ? "use less nesting" : message.replace(/\s+/g, " ")
-  }
+  if (code === "RESOURCE_EXHAUSTION") return "use less nesting"
+  if (code === "MULTIPLE_DOCS") return "remove this second document"
+  if (code === "NON_STRING_KEY") return "use plain text as a key"
+  return message.replace(/\s+/g, " ")
 }
 
 interface Fault {
@@ -97,7 +107,8 @@ const faultIn = (contents: Node | null): Fault | undefined => {
       }
       return undefined
     },
-    Alias: (_, alias) => anchors.has(alias.source) ? undefined : stop("define the anchor of this alias above it", alias)
+    Alias: (_, alias) =>
+      anchors.has(alias.source) ? undefined : stop("define the anchor of this alias above it", alias)
   })
   return fault
 }

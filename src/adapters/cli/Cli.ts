@@ -1,6 +1,5 @@
 import { Effect, Layer, Logger } from "effect"
 import { CliConfig, CliOutput, Command, GlobalFlag } from "effect/cli"
-import { StoreUnavailable } from "../../application/ports/storage/StoreUnavailable.ts"
 import { credits } from "./Credits.ts"
 import { doctor } from "./Doctor.ts"
 import { presenter, tell } from "./Failures.ts"
@@ -51,6 +50,5 @@ export const run = (options: Options) =>
   Command.run(make(options), { version }).pipe(
     Effect.provideService(CliConfig.CliConfig, CliConfig.make({ builtIns: [GlobalFlag.Help, GlobalFlag.Version] })),
     Effect.provideService(CliOutput.Presenter, presenter),
-    Effect.catchDefect((defect) => defect instanceof StoreUnavailable ? Effect.fail(defect) : Effect.die(defect)),
-    Effect.catch(tell)
+    Effect.catchCause(tell)
   )

@@ -21,7 +21,7 @@ const grant = Command.make(
     ),
     json: Parameters.json
   },
-  Effect.fnUntraced(function*({ amount, json, note, org }) {
+  Effect.fnUntraced(function* ({ amount, json, note, org }) {
     const balance = yield* (yield* Accounts).grantCredit({ organization: org, amount, note })
     yield* print(
       json,
@@ -40,7 +40,7 @@ const grant = Command.make(
 const balance = Command.make(
   "balance",
   { org: Parameters.org, json: Parameters.json },
-  Effect.fnUntraced(function*({ json, org }) {
+  Effect.fnUntraced(function* ({ json, org }) {
     const { balance, held } = yield* (yield* Accounts).credit(org)
     const available = nanoUsd(balance - held)
     yield* print(

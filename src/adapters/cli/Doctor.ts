@@ -1,6 +1,6 @@
 import { Cause, Effect, Exit } from "effect"
 import { Command } from "effect/cli"
-import { CommandFailed } from "./Failures.ts"
+import { CommandFailed, describe } from "./Failures.ts"
 import type { Check, Options } from "./Options.ts"
 import { oneLine, print } from "./Output.ts"
 import * as Parameters from "./Parameters.ts"
@@ -8,19 +8,19 @@ import * as Parameters from "./Parameters.ts"
 /** What a check found. A check that breaks has failed, whatever broke it. */
 const report = ({ name, run }: Check) =>
   Effect.exit(run).pipe(
-    Effect.map(Exit.match({
-      onSuccess: (detail) => ({ name, ok: true, detail: oneLine(detail) }),
-      onFailure: (cause) => ({ name, ok: false, detail: oneLine(messageOf(Cause.squash(cause))) })
-    }))
+    Effect.map(
+      Exit.match({
+        onSuccess: (detail) => ({ name, ok: true, detail: oneLine(detail) }),
+        onFailure: (cause) => ({ name, ok: false, detail: describe(Cause.squash(cause)) })
+      })
+    )
   )
-
-const messageOf = (failure: unknown): string => (failure instanceof Error ? failure.message : String(failure))
 
 export const doctor = (checks: Options["checks"]) =>
   Command.make(
     "doctor",
     { json: Parameters.json },
-    Effect.fnUntraced(function*({ json }) {
+    Effect.fnUntraced(function* ({ json }) {
       const found = yield* Effect.forEach(yield* checks, report)
       const ok = found.every(({ ok }) => ok)
       const text = found.map(({ detail, name, ok }) => `${ok ? "ok" : "FAILED"} ${name}: ${detail}`).join("\n")

@@ -10,8 +10,10 @@ import * as Parameters from "./Parameters.ts"
 /** Without `--member` a key is the first owner's. */
 class NoOwner extends Schema.TaggedError<NoOwner>()("NoOwner", { org: Schema.String }) {
   override get message() {
-    return `Organization ${this.org} has no owner whose key it could be. Name another member with --member, or add ` +
+    return (
+      `Organization ${this.org} has no owner whose key it could be. Name another member with --member, or add ` +
       `an owner: members add <name> --org ${this.org} --role owner`
+    )
   }
 }
 
@@ -23,6 +25,8 @@ const Lifetime = Schema.String.check(Schema.isPattern(/^[1-9]\d{0,3}[hdw]$/, { e
   Schema.decodeTo(Schema.TemplateLiteralParser([Schema.Int, Schema.Literals(["h", "d", "w"])]))
 )
 
+const KeyName = ApiKey.fields.name.check(Schema.isPattern(/^\P{Cc}*$/u, { expected: "no control characters" }))
+
 const create = Command.make(
   "create",
   {
@@ -32,7 +36,7 @@ const create = Command.make(
       Flag.withMetavar("name"),
       Flag.optional
     ),
-    name: Parameters.flag("name", ApiKey.fields.name).pipe(
+    name: Parameters.flag("name", KeyName).pipe(
       Flag.withDescription("What to call the key, such as the machine that uses it"),
       Flag.withDefault("command line")
     ),
@@ -44,17 +48,20 @@ const create = Command.make(
     ),
     json: Parameters.json
   },
-  Effect.fnUntraced(function*({ expires, json, member, name, org }) {
-    const accounts = yield* Accounts
+  Effect.fnUntraced(function* ({ expires, json, member, name, org }) {
     const now = yield* Clock.currentTimeMillis
-    const { key, member: holder, text } = yield* accounts.issueKey({
+    const request = {
       organization: org,
       name,
       ...(Option.isSome(member) && { member: member.value }),
       ...(Option.isSome(expires) && { expiresAt: now + Duration.toMillis(expires.value) })
-    }).pipe(
-      Effect.catchTag("UnknownName", (error) =>
-        Effect.fail(error.kind === "member" && Option.isNone(member) ? new NoOwner({ org }) : error))
+    }
+    const {
+      key,
+      member: holder,
+      text
+    } = yield* Effect.catchTag((yield* Accounts).issueKey(request), "UnknownName", (error) =>
+      Effect.fail(error.kind === "member" && Option.isNone(member) ? new NoOwner({ org }) : error)
     )
     yield* print(
       json,
@@ -63,7 +70,7 @@ const create = Command.make(
         text,
         "",
         `Key "${key.name}" of ${holder.name} in organization ${org}, ` +
-        (key.expiresAt === null ? "valid until it is revoked." : `valid until ${minute(key.expiresAt)}.`),
+          (key.expiresAt === null ? "valid until it is revoked." : `valid until ${minute(key.expiresAt)}.`),
         "It is shown once: store it now."
       ].join("\n")
     )
@@ -82,7 +89,7 @@ const state = (key: ApiKey, now: number): string =>
 const list = Command.make(
   "list",
   { org: Parameters.org, json: Parameters.json },
-  Effect.fnUntraced(function*({ json, org }) {
+  Effect.fnUntraced(function* ({ json, org }) {
     const accounts = yield* Accounts
     const now = yield* Clock.currentTimeMillis
     const members = new Map((yield* accounts.members(org)).map(({ id, name }) => [id, name]))
@@ -96,7 +103,7 @@ const list = Command.make(
         { header: "key", cell: ({ key }) => `${key.hint}...` },
         { header: "state", cell: ({ key }) => state(key, now) },
         { header: "created", cell: ({ key }) => minute(key.createdAt) },
-        { header: "expires", cell: ({ key }) => key.expiresAt === null ? "never" : minute(key.expiresAt) }
+        { header: "expires", cell: ({ key }) => (key.expiresAt === null ? "never" : minute(key.expiresAt)) }
       ],
       `Organization ${org} has no API key yet.`
     )
@@ -121,12 +128,10 @@ const list = Command.make(
 const revoke = Command.make(
   "revoke",
   {
-    id: Parameters.argument("id", ApiKeyId).pipe(
-      Argument.withDescription("Id of the key, as `keys list` shows it")
-    ),
+    id: Parameters.argument("id", ApiKeyId).pipe(Argument.withDescription("Id of the key, as `keys list` shows it")),
     json: Parameters.json
   },
-  Effect.fnUntraced(function*({ id, json }) {
+  Effect.fnUntraced(function* ({ id, json }) {
     const key = yield* (yield* Accounts).revokeKey(id)
     yield* print(
       json,

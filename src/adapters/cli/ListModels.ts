@@ -19,9 +19,8 @@ const tierToJson = ({ cacheRead, cacheWrite, input, output }: Omit<Pricing, "lon
 const pricingToJson = ({ longContext, reasoning, ...rates }: Pricing) => ({
   ...tierToJson(rates),
   reasoningPerM: rate(reasoning),
-  contextOver200kPerM: longContext === null
-    ? null
-    : { inputTokensAbove: longContext.inputTokensAbove, ...tierToJson(longContext) }
+  contextOver200kPerM:
+    longContext === null ? null : { inputTokensAbove: longContext.inputTokensAbove, ...tierToJson(longContext) }
 })
 
 /** Names as in section 2.1 of the contract, and the output limit. */
@@ -53,7 +52,7 @@ export const models = (models: Opened<Models>) =>
   Command.make(
     "models",
     { json: Parameters.json },
-    Effect.fnUntraced(function*({ json }) {
+    Effect.fnUntraced(function* ({ json }) {
       const { list } = yield* Models
       const text = table(
         list,

@@ -20,7 +20,7 @@ const add = Command.make(
     ),
     json: Parameters.json
   },
-  Effect.fnUntraced(function*({ json, name, org, role }) {
+  Effect.fnUntraced(function* ({ json, name, org, role }) {
     const { id } = yield* (yield* Accounts).addMember({ organization: org, name, role })
     yield* print(json, { id, name, role, org }, `Added ${name} to organization ${org} as ${role} (${id}).`)
   })
@@ -35,7 +35,7 @@ const add = Command.make(
 const list = Command.make(
   "list",
   { org: Parameters.org, json: Parameters.json },
-  Effect.fnUntraced(function*({ json, org }) {
+  Effect.fnUntraced(function* ({ json, org }) {
     const members = yield* (yield* Accounts).members(org)
     const text = table<Member>(
       members,

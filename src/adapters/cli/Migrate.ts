@@ -10,7 +10,7 @@ export const migrate = (run: Options["migrate"]) =>
   Command.make(
     "migrate",
     { json: Parameters.json },
-    Effect.fnUntraced(function*({ json }) {
+    Effect.fnUntraced(function* ({ json }) {
       const ran = (yield* run).map(fileName)
       yield* print(
         json,

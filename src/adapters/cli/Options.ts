@@ -4,10 +4,8 @@ import type { Models } from "../../application/catalog/Models.ts"
 import type { Accounts } from "../../application/identity/Accounts.ts"
 import type { UsageEvents } from "../../application/ports/storage/UsageEvents.ts"
 
-/** All that an operator is told of a failure. */
-export interface Failure {
-  readonly message: string
-}
+/** An operator is told the message, in one line. */
+export type Failure = Error
 
 /** A service that a command opens when it runs, and not for its help. */
 export type Opened<Service> = Layer.Layer<Service, Failure, Command.Environment>

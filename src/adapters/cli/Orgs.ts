@@ -16,7 +16,7 @@ const create = Command.make(
     ),
     json: Parameters.json
   },
-  Effect.fnUntraced(function*({ json, name }) {
+  Effect.fnUntraced(function* ({ json, name }) {
     const organization = yield* (yield* Accounts).createOrganization(name)
     yield* print(json, toJson(organization), `Created organization ${organization.name} (${organization.id}).`)
   })
@@ -28,7 +28,7 @@ const create = Command.make(
 const list = Command.make(
   "list",
   { json: Parameters.json },
-  Effect.fnUntraced(function*({ json }) {
+  Effect.fnUntraced(function* ({ json }) {
     const organizations = yield* (yield* Accounts).organizations
     const text = table(
       organizations,

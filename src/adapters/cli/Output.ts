@@ -22,7 +22,14 @@ export const table = <Row>(rows: ReadonlyArray<Row>, columns: ReadonlyArray<Colu
       return align === "right" ? space + text : text + space
     })
   })
-  return ["", ...rows].map((_, line) => padded.map((cells) => cells[line]).join("  ").trimEnd()).join("\n")
+  return ["", ...rows]
+    .map((_, line) =>
+      padded
+        .map((cells) => cells[line])
+        .join("  ")
+        .trimEnd()
+    )
+    .join("\n")
 }
 
 /** A name may hold anything; it must neither break the table nor steer the terminal. */

@@ -17,7 +17,7 @@ export const flag = <A>(name: string, schema: Schema.Codec<A, string>) =>
   Flag.String(name).pipe(Flag.mapEffect(parse("flag", name, schema)))
 
 export const org = Flag.String("org").pipe(
-  Flag.withDescription("Name of the organization, \"default\" if not given"),
+  Flag.withDescription('Name of the organization, "default" if not given'),
   Flag.withMetavar("name"),
   Flag.withDefault("default")
 )

@@ -26,7 +26,7 @@ export const usage = (stores: Opened<Accounts | UsageEvents>) =>
       ),
       json: Parameters.json
     },
-    Effect.fnUntraced(function*({ days, json, org }) {
+    Effect.fnUntraced(function* ({ days, json, org }) {
       const { id: organizationId } = yield* (yield* Accounts).organization(org)
       const since = yield* startOf(days)
       const spend = yield* (yield* UsageEvents).byModelAndDay(

@@ -40,8 +40,8 @@ export const settings = Effect.gen(function*() {
     ),
     logFormat: yield* withDefault(
       "LOG_FORMAT",
-      Schema.Literals(["auto", "json", "pretty"]),
-      "one of auto, json, pretty",
+      Schema.Literals(["auto", "json", "text"]),
+      "one of auto, json, text",
       "auto"
     ),
     otlpEndpoint: yield* optional("OTEL_EXPORTER_OTLP_ENDPOINT", HttpUrl, "an http or https URL"),

@@ -1,4 +1,4 @@
-import { NodeHttpServer } from "@effect/platform-node"
+import * as NodeHttpServer from "@effect/platform-node/NodeHttpServer"
 import { Effect, Layer } from "effect"
 import { HttpRouter, HttpServer } from "effect/http"
 import { HttpApiBuilder } from "effect/http-api"
@@ -43,7 +43,8 @@ export const layer = (options: HttpOptions) =>
         (app) => HttpServer.serve(app)
       )
     )),
-    Layer.provide(NodeHttpServer.layer(createServer, { host: options.host, port: options.port })),
+    Layer.provideMerge(NodeHttpServer.layerServer(createServer, { host: options.host, port: options.port })),
+    Layer.provide(NodeHttpServer.layerHttpServices),
     Layer.provide(EventStreams.layer),
     Layer.provide(Drain.layer(options.drain)),
     Layer.provide(Layer.succeed(RatePolicies, options.policies))

@@ -1,10 +1,11 @@
 import { Layer, Logger, type LogLevel, Option, References } from "effect"
 import { FetchHttpClient } from "effect/http"
 import { Otlp, OtlpSerialization } from "effect/observability"
+import * as LogLines from "./LogLines.ts"
 
 export interface ObservabilityOptions {
   readonly level: LogLevel.LogLevel
-  readonly format: "json" | "pretty"
+  readonly format: "json" | "text"
   readonly otlpEndpoint: Option.Option<string>
 }
 
@@ -14,7 +15,7 @@ export interface ObservabilityOptions {
  */
 export const layer = (options: ObservabilityOptions) =>
   Layer.mergeAll(
-    Logger.layer([options.format === "json" ? Logger.consoleJson : Logger.consolePretty()]),
+    Logger.layer([options.format === "json" ? LogLines.json : LogLines.text]),
     Layer.succeed(References.MinimumLogLevel, options.level),
     Option.match(options.otlpEndpoint, {
       onNone: () => Layer.succeed(References.TracerEnabled, false),

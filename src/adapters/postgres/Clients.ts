@@ -1,4 +1,3 @@
-import { PGlite } from "@electric-sql/pglite"
 import { PgClient } from "@effect/sql-pg"
 import { Duration, Effect, Path, type Redacted, String } from "effect"
 import * as DirectoryLock from "./DirectoryLock.ts"
@@ -22,7 +21,10 @@ export const embedded = (directory: string) =>
     yield* DirectoryLock.take(directory)
     const path = yield* Path.Path
     const database = yield* Effect.acquireRelease(
-      Effect.promise(() => PGlite.create(path.join(directory, "pglite"))),
+      // A whole Postgres: a process that uses a server never loads it.
+      Effect.promise(() =>
+        import("@electric-sql/pglite").then(({ PGlite }) => PGlite.create(path.join(directory, "pglite")))
+      ),
       (database) => Effect.promise(() => database.close())
     )
     return yield* PgClient.makeClient({ ...names, username: "postgres", stream: () => pgliteStream(database) })

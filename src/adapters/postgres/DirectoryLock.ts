@@ -1,4 +1,4 @@
-import { Effect, FileSystem, Option, Path, Schema, type Scope } from "effect"
+import { Effect, FileSystem, Path, Schedule, Schema } from "effect"
 
 /** Another process has the embedded store open; PGlite would lose its transactions silently. */
 export class DirectoryInUse extends Schema.TaggedError<DirectoryInUse>()("DirectoryInUse", {
@@ -11,40 +11,52 @@ export class DirectoryInUse extends Schema.TaggedError<DirectoryInUse>()("Direct
   }
 }
 
-/** Holds `<directory>/gateway.pid` with this process's id until the scope ends. The lock of a dead process is taken. */
-export const take = (directory: string): Effect.Effect<void, DirectoryInUse, FileSystem.FileSystem | Path.Path | Scope.Scope> =>
-  Effect.gen(function*() {
-    const files = yield* FileSystem.FileSystem
-    const file = (yield* Path.Path).join(directory, "gateway.pid")
+/** `gateway.<pid>.lock` */
+const claimOf = (pid: number) => `gateway.${pid}.lock`
+const claim = /^gateway\.(\d+)\.lock$/
 
-    const claim = files.writeFileString(file, String(process.pid), { flag: "wx", mode: 0o600 })
+/** What this process holds itself: another part of it is refused like another process. */
+const held = new Set<string>()
 
-    const holder = files.readFileString(file).pipe(
-      Effect.map((text) => Number.parseInt(text, 10)),
-      Effect.catchReason("PlatformError", "NotFound", () => Effect.succeed(Number.NaN)),
-      Effect.orDie,
-      Effect.map((pid) => isAlive(pid) ? Option.some(pid) : Option.none())
-    )
+/**
+ * Holds the directory for this process until the scope ends. Whoever wants it claims it first, by a file that names its
+ * process, and then looks for other claims: of two that come at once, at least one sees the other and steps back. The
+ * claim of a dead process is removed.
+ */
+export const take = Effect.fn("DirectoryLock.take")(function*(directory: string) {
+  const files = yield* FileSystem.FileSystem
+  const path = yield* Path.Path
+  const own = path.resolve(directory, claimOf(process.pid))
 
-    const takeOver = Effect.gen(function*() {
-      const pid = yield* holder
-      if (Option.isSome(pid)) return yield* new DirectoryInUse({ directory, pid: pid.value })
-      yield* Effect.orDie(files.remove(file, { force: true }))
-      yield* Effect.orDie(claim)
-    })
+  const others = Effect.map(files.readDirectory(directory), (names) =>
+    names.flatMap((name) => {
+      const pid = Number(claim.exec(name)?.[1] ?? Number.NaN)
+      return Number.isSafeInteger(pid) && pid !== process.pid ? [pid] : []
+    }))
 
-    yield* Effect.orDie(files.makeDirectory(directory, { recursive: true }))
-    yield* Effect.acquireRelease(
-      Effect.catchReason(claim, "PlatformError", "AlreadyExists", () => takeOver).pipe(
-        Effect.catchTag("PlatformError", Effect.die)
-      ),
-      () => Effect.orDie(files.remove(file, { force: true }))
-    )
-  })
+  const letGo = Effect.andThen(files.remove(own, { force: true }), Effect.sync(() => held.delete(own))).pipe(Effect.orDie)
+
+  const claimIt = Effect.gen(function*() {
+    held.add(own)
+    yield* files.makeDirectory(directory, { recursive: true })
+    yield* files.writeFileString(own, "", { mode: 0o600 })
+    for (const pid of yield* others) {
+      if (isAlive(pid)) return yield* new DirectoryInUse({ directory, pid })
+      yield* files.remove(path.join(directory, claimOf(pid)), { force: true })
+    }
+  }).pipe(Effect.catchTag("PlatformError", Effect.die), Effect.onError(() => letGo))
+
+  const attempt = Effect.suspend(() =>
+    held.has(own) ? Effect.fail(new DirectoryInUse({ directory, pid: process.pid })) : claimIt)
+
+  // Two that saw each other both stepped back; the pauses differ, so one of them comes first in the end.
+  const pauses = Schedule.spaced("100 millis").pipe(Schedule.jittered, Schedule.upTo({ times: 5 }))
+
+  yield* Effect.acquireRelease(Effect.retry(attempt, pauses), () => letGo)
+})
 
 /** Signal 0 asks only whether the process exists. */
 const isAlive = (pid: number): boolean => {
-  if (!Number.isSafeInteger(pid) || pid === process.pid) return false
   try {
     return process.kill(pid, 0)
   } catch (error) {

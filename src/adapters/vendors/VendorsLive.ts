@@ -1,4 +1,4 @@
-import { NodeStream } from "@effect/platform-node"
+import * as NodeStream from "@effect/platform-node/NodeStream"
 import { Cause, Effect, Layer, Pull, Result, Stream } from "effect"
 import { Tokenizer } from "../../application/ports/runtime/Tokenizer.ts"
 import { type UpstreamCall, Upstreams } from "../../application/ports/vendor/Upstreams.ts"

@@ -1,8 +1,8 @@
 import type { ChatMessage, ToolPart, UserPart } from "../../domain/completion/ChatMessage.ts"
 import type { ChatRequest } from "../../domain/completion/ChatRequest.ts"
 
-/** What vendors add around every message and to every request: roles and separators. */
-const perMessage = 4
+/** What vendors add around every message, tool and call, and to every request: roles and separators. */
+const perItem = 4
 const perRequest = 3
 
 /** An image at full detail; a document or a sound by its encoded length, since only the vendor opens it. */
@@ -13,66 +13,74 @@ const encodedPerAudioToken = 500
 
 /**
  * The input tokens that a request will count at its vendor, as well as can be known before: text by the tokenizer,
- * media by rule of thumb. Sizes the hold; the bill follows the vendor's own count.
+ * media by rule of thumb. Sizes the hold; the bill follows the vendor's own count. The text is counted in one go, so
+ * that the time is bounded however many messages it is spread over.
  */
 export const countInput = (request: ChatRequest, count: (text: string) => number): number => {
-  const user = (part: UserPart): number => {
+  const texts: Array<string> = []
+  let tokens = perRequest
+
+  const media = (amount: number) => void (tokens += amount)
+
+  const user = (part: UserPart) => {
     switch (part.type) {
       case "text":
-        return count(part.text)
+        return texts.push(part.text)
       case "image_url":
-        return perImage
+        return media(perImage)
       case "file":
-        return file(part.file.file_data)
+        return media(file(part.file.file_data))
       case "input_audio":
-        return Math.ceil(part.input_audio.data.length / encodedPerAudioToken)
+        return media(Math.ceil(part.input_audio.data.length / encodedPerAudioToken))
     }
   }
 
-  const tool = (part: ToolPart): number => {
+  const tool = (part: ToolPart) => {
     switch (part.type) {
       case "text":
-        return count(part.text)
+        return texts.push(part.text)
       case "media":
       case "file":
-        return file(part.data)
+        return media(file(part.data))
       case "image":
       case "image_url":
-        return perImage
+        return media(perImage)
     }
   }
 
-  const content = (message: ChatMessage): number => {
-    if (typeof message.content === "string") return count(message.content)
+  const content = (message: ChatMessage): void => {
+    if (typeof message.content === "string") return void texts.push(message.content)
     switch (message.role) {
       case "system":
       case "developer":
-        return sum(message.content, ({ text }) => count(text))
+        return message.content.forEach(({ text }) => texts.push(text))
       case "user":
-        return sum(message.content, user)
+        return message.content.forEach(user)
       case "tool":
-        return sum(message.content, tool)
+        return message.content.forEach(tool)
       case "assistant":
-        return sum(message.content ?? [], (part) => count(part.type === "text" ? part.text : part.refusal))
+        return message.content?.forEach((part) => texts.push(part.type === "text" ? part.text : part.refusal))
     }
   }
 
-  const thought = (message: ChatMessage): number =>
-    message.role === "assistant"
-      ? count(message.reasoning ?? message.reasoning_content ?? "") +
-        sum(message.tool_calls ?? [], (call) => count(call.function.name) + count(call.function.arguments) + perMessage)
-      : 0
-
-  return perRequest +
-    sum(request.messages, (message) => perMessage + content(message) + thought(message)) +
-    sum(request.tools ?? [], (tool) => perMessage + count(JSON.stringify(tool.function))) +
-    (request.response_format?.type === "json_schema"
-      ? count(JSON.stringify(request.response_format.json_schema))
-      : 0)
+  for (const message of request.messages) {
+    tokens += perItem
+    content(message)
+    if (message.role === "assistant") {
+      texts.push(message.reasoning ?? message.reasoning_content ?? "")
+      for (const { function: called } of message.tool_calls ?? []) {
+        tokens += perItem
+        texts.push(called.name, called.arguments)
+      }
+    }
+  }
+  for (const { function: declared } of request.tools ?? []) {
+    tokens += perItem
+    texts.push(JSON.stringify(declared))
+  }
+  if (request.response_format?.type === "json_schema") texts.push(JSON.stringify(request.response_format.json_schema))
+  return tokens + count(texts.join("\n"))
 }
 
 const file = (data: string): number =>
   /^https?:/i.test(data) ? perRemoteFile : Math.ceil(data.length / encodedPerFileToken)
-
-const sum = <A>(items: ReadonlyArray<A>, of: (item: A) => number): number =>
-  items.reduce((total, item) => total + of(item), 0)

@@ -3,16 +3,17 @@ import { select, type SourceFile } from "../../../src/adapters/catalogue/DataSet
 
 type Source = SourceFile[string][string]
 
-const model = (id: string, changes: { readonly [key: string]: unknown } = {}) => ({
-  id,
-  name: id,
-  reasoning: false,
-  input: ["text"],
-  contextWindow: 1000,
-  maxTokens: 100,
-  cost: { input: 1, output: 2, cacheRead: 0, cacheWrite: 0 },
-  ...changes
-} as Source)
+const model = (id: string, changes: { readonly [key: string]: unknown } = {}) =>
+  ({
+    id,
+    name: id,
+    reasoning: false,
+    input: ["text"],
+    contextWindow: 1000,
+    maxTokens: 100,
+    cost: { input: 1, output: 2, cacheRead: 0, cacheWrite: 0 },
+    ...changes
+  }) as Source
 
 const selected = (provider: string, ...models: ReadonlyArray<Source>) =>
   select(provider, { chat: Object.fromEntries(models.map((model) => [model.id, model])) })
@@ -32,9 +33,20 @@ describe("selecting from the data set", () => {
       model("gpt-5.3-codex-spark"),
       model("unpriced", { cost: free }),
       model("gift:free", { cost: free }),
-      model("steps", { cost: { ...tier, tiers: [{ ...tier, inputTokensAbove: 1 }, { ...tier, inputTokensAbove: 2 }] } })
+      model("steps", {
+        cost: {
+          ...tier,
+          tiers: [
+            { ...tier, inputTokensAbove: 1 },
+            { ...tier, inputTokensAbove: 2 }
+          ]
+        }
+      })
     )
-    assert.deepStrictEqual(models.map(({ id }) => id), ["gift:free", "good"])
+    assert.deepStrictEqual(
+      models.map(({ id }) => id),
+      ["gift:free", "good"]
+    )
     assert.deepStrictEqual(leftOut, [
       { id: "judge", why: "not a chat model" },
       { id: "o1-pro", why: "another interface only" },
@@ -45,7 +57,10 @@ describe("selecting from the data set", () => {
   })
 
   it("takes a zero beside a price for no price, so that it is charged as input", () => {
-    assert.deepStrictEqual(priced("openai", "a", { input: 1, output: 2, cacheRead: 0, cacheWrite: 0 }), { input: 1, output: 2 })
+    assert.deepStrictEqual(priced("openai", "a", { input: 1, output: 2, cacheRead: 0, cacheWrite: 0 }), {
+      input: 1,
+      output: 2
+    })
   })
 
   it("keeps the long-context tier and drops the dust of floating-point arithmetic", () => {
@@ -67,7 +82,13 @@ describe("selecting from the data set", () => {
   })
 
   it("reads the release date off the id of a snapshot", () => {
-    const { models } = selected("openai", model("a-2024-08-06"), model("b-20251001"), model("c-2024-13-01"), model("d-2507"))
+    const { models } = selected(
+      "openai",
+      model("a-2024-08-06"),
+      model("b-20251001"),
+      model("c-2024-13-01"),
+      model("d-2507")
+    )
     assert.deepStrictEqual(
       models.map(({ created }) => created),
       [Date.UTC(2024, 7, 6) / 1000, Date.UTC(2025, 9, 1) / 1000, undefined, undefined]

@@ -8,7 +8,7 @@ import { Model } from "../../../src/domain/catalog/Model.ts"
 
 describe("the packaged models", () => {
   it.effect("are there for every provider and no other, with their source", () =>
-    Effect.gen(function*() {
+    Effect.gen(function* () {
       const files = yield* FileSystem.FileSystem
       assert.deepStrictEqual(
         (yield* files.readDirectory(dataFolder)).sort(),
@@ -19,10 +19,11 @@ describe("the packaged models", () => {
         assert.deepStrictEqual(file.dataset, dataset)
         assert.strictEqual(file.provider, provider)
       }
-    }).pipe(Effect.provide(NodeFileSystem.layer)))
+    }).pipe(Effect.provide(NodeFileSystem.layer))
+  )
 
   it.effect("are models of the domain, each with a price, once each and in the order of their ids", () =>
-    Effect.gen(function*() {
+    Effect.gen(function* () {
       for (const provider of providers) {
         const { models } = yield* load(provider)
         const ids = models.map(({ id }) => id)
@@ -35,13 +36,15 @@ describe("the packaged models", () => {
           if (!id.endsWith(":free")) assert.isTrue(model.pricing !== null && model.pricing.output > 0n, id)
         }
       }
-    }).pipe(Effect.provide(NodeFileSystem.layer)))
+    }).pipe(Effect.provide(NodeFileSystem.layer))
+  )
 
   it.effect("stand one to a line", () =>
-    Effect.gen(function*() {
+    Effect.gen(function* () {
       const files = yield* FileSystem.FileSystem
       const text = yield* files.readFileString(`${dataFolder}openai.json`)
       const { models } = yield* load("openai")
       assert.strictEqual(text.split("\n").filter((line) => line.includes(`"id":`)).length, models.length)
-    }).pipe(Effect.provide(NodeFileSystem.layer)))
+    }).pipe(Effect.provide(NodeFileSystem.layer))
+  )
 })

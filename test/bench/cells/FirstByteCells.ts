@@ -13,6 +13,7 @@ const loads = {
 export const firstByte = (metric: keyof typeof loads, contenders: ReadonlyArray<Contender>, bounds: Bounds) =>
   alternate(metric, contenders, bounds.rounds, (contender, round) =>
     firstBytes(contender, loads[metric].model, loads[metric].streams, bounds.seconds).pipe(
+      Effect.timeout(`${bounds.seconds + 20} seconds`),
       Effect.map((samples) => {
         const value = median(samples)
         return value === undefined ? [] : [{ metric, contender: contender.name, round, value }]

@@ -43,8 +43,9 @@ const run = Effect.fn("runPairs")(function* (database: Database, concurrency: nu
 export const holdPairs = Effect.fn("holdPairs")(function* (database: Database, { rounds, seconds }: Bounds) {
   const measurements: Array<Measurement> = []
   for (let round = 1; round <= rounds; round++) {
-    const grouped = yield* run(database, atOnce, seconds)
-    const alone = yield* run(database, 1, Math.min(2, seconds))
+    const limit = Effect.timeout(`${seconds + 20} seconds`)
+    const grouped = yield* limit(run(database, atOnce, seconds))
+    const alone = yield* limit(run(database, 1, Math.min(2, seconds)))
     const figures = [
       ["pairs", grouped.pairs / (grouped.millis / 1000)],
       ["pairs.cpu", grouped.cpuMicros / grouped.pairs],

@@ -12,7 +12,9 @@ const rates = { input: rate, output: rate, cacheRead: optionalRate, cacheWrite: 
 const pricing: fc.Arbitrary<Pricing> = fc.record({
   ...rates,
   reasoning: optionalRate,
-  longContext: fc.option(fc.record({ inputTokensAbove: fc.integer({ min: 1, max: 1_000_000 }), ...rates }), { nil: null })
+  longContext: fc.option(fc.record({ inputTokensAbove: fc.integer({ min: 1, max: 1_000_000 }), ...rates }), {
+    nil: null
+  })
 })
 const flatPricing = pricing.map((pricing) => ({ ...pricing, longContext: null }))
 
@@ -52,7 +54,13 @@ describe("rates", () => {
       reasoning: 3n,
       longContext: { inputTokensAbove: 200_000, input: 10n, output: 20n, cacheRead: 1n, cacheWrite: null }
     }
-    assert.deepStrictEqual(ratesFor(tiered, 200_000), { input: 1n, output: 2n, cacheRead: 1n, cacheWrite: 1n, reasoning: 3n })
+    assert.deepStrictEqual(ratesFor(tiered, 200_000), {
+      input: 1n,
+      output: 2n,
+      cacheRead: 1n,
+      cacheWrite: 1n,
+      reasoning: 3n
+    })
     assert.deepStrictEqual(ratesFor(tiered, 200_001), {
       input: 10n,
       output: 20n,
@@ -89,7 +97,9 @@ describe("the cost of a usage", () => {
     fc.assert(
       fc.property(pricing, usage, (pricing, usage) => {
         const rates = ratesFor(pricing, inputTokens(usage))
-        const charged = (Object.keys(usage) as Array<keyof Usage>).some((bucket) => usage[bucket] > 0 && rates[bucket] > 0n)
+        const charged = (Object.keys(usage) as Array<keyof Usage>).some(
+          (bucket) => usage[bucket] > 0 && rates[bucket] > 0n
+        )
         assert.strictEqual(costOf(pricing, usage) > zero, charged)
         assert.isTrue(costOf(pricing, usage) >= zero)
         assert.strictEqual(costOf(null, usage), zero)
@@ -108,22 +118,29 @@ describe("the cost of a usage", () => {
 
   it("never falls across a tier whose rates are no lower", () => {
     fc.assert(
-      fc.property(flatPricing, usage, bucket, tokens, fc.integer({ min: 1, max: 3 }), (flat, usage, bucket, more, times) => {
-        const { cacheRead, cacheWrite, input, output, reasoning } = ratesFor(flat, 0)
-        const dearest = output > reasoning ? output : reasoning
-        const by = (rate: bigint) => rate * BigInt(times)
-        const tiered: Pricing = {
-          ...flat,
-          longContext: {
-            inputTokensAbove: 200_000,
-            input: by(input),
-            output: by(dearest),
-            cacheRead: by(cacheRead),
-            cacheWrite: by(cacheWrite)
+      fc.property(
+        flatPricing,
+        usage,
+        bucket,
+        tokens,
+        fc.integer({ min: 1, max: 3 }),
+        (flat, usage, bucket, more, times) => {
+          const { cacheRead, cacheWrite, input, output, reasoning } = ratesFor(flat, 0)
+          const dearest = output > reasoning ? output : reasoning
+          const by = (rate: bigint) => rate * BigInt(times)
+          const tiered: Pricing = {
+            ...flat,
+            longContext: {
+              inputTokensAbove: 200_000,
+              input: by(input),
+              output: by(dearest),
+              cacheRead: by(cacheRead),
+              cacheWrite: by(cacheWrite)
+            }
           }
+          assert.isTrue(costOf(tiered, { ...usage, [bucket]: usage[bucket] + more }) >= costOf(tiered, usage))
         }
-        assert.isTrue(costOf(tiered, { ...usage, [bucket]: usage[bucket] + more }) >= costOf(tiered, usage))
-      })
+      )
     )
   })
 })

@@ -97,30 +97,34 @@ const compare = (provider: Provider, model: PackagedModel) => {
   return {
     compared: known.length,
     // Ours is rounded up to the nano-USD, the oracle's is a float of about sixteen digits.
-    wrong: known.filter(({ actual, expected }) =>
-      Math.abs(actual - expected) > 1 + Math.abs(expected) * Number.EPSILON * 4
+    wrong: known.filter(
+      ({ actual, expected }) => Math.abs(actual - expected) > 1 + Math.abs(expected) * Number.EPSILON * 4
     )
   }
 }
 
 const modelsOf = (provider: Provider) =>
-  load(provider).pipe(Effect.map(({ models }) => models), Effect.provide(NodeFileSystem.layer))
+  load(provider).pipe(
+    Effect.map(({ models }) => models),
+    Effect.provide(NodeFileSystem.layer)
+  )
 
 describe("costs against an independent price list", () => {
   for (const provider of Object.keys(oracleName) as ReadonlyArray<Provider>) {
     it.effect(provider, () =>
-      Effect.gen(function*() {
+      Effect.gen(function* () {
         for (const model of yield* modelsOf(provider)) {
           const { wrong } = compare(provider, model)
           const explained = differences[`${provider}/${model.id}`]
           if (explained === undefined) assert.deepStrictEqual(wrong, [], model.id)
           else assert.isNotEmpty(wrong, `${model.id} differs no longer: remove "${explained}"`)
         }
-      }))
+      })
+    )
   }
 
   it.effect("compares most of what is packaged", () =>
-    Effect.gen(function*() {
+    Effect.gen(function* () {
       const models = { all: 0, compared: 0, withTier: 0 }
       for (const provider of Object.keys(oracleName) as ReadonlyArray<Provider>) {
         for (const model of yield* modelsOf(provider)) {
@@ -133,5 +137,6 @@ describe("costs against an independent price list", () => {
       assert.isAtLeast(models.compared, 100)
       assert.isAtLeast(models.compared / models.all, 0.6)
       assert.isAtLeast(models.withTier, 10)
-    }))
+    })
+  )
 })

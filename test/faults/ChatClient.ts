@@ -1,0 +1,136 @@
+import { randomUUID } from "node:crypto"
+import type { IncomingHttpHeaders } from "node:http"
+import { Agent, request } from "undici"
+
+/** Where to ask, and as whom. */
+export interface Caller {
+  readonly baseUrl: string
+  readonly key: string
+}
+
+/** Every request has a connection of its own: one that died with its server must not be used for the next. */
+const agent = new Agent({ pipelining: 0, headersTimeout: 60_000, bodyTimeout: 60_000 })
+
+/** The smallest chat request, with what a test adds. */
+export const hello = (more: object = {}): object => ({
+  model: "fake-model",
+  messages: [{ role: "user", content: "Hi" }],
+  ...more
+})
+
+const send = (caller: Caller, body: object, requestId: string, signal?: AbortSignal) =>
+  request(`${caller.baseUrl}/v1/chat/completions`, {
+    dispatcher: agent,
+    method: "POST",
+    headers: {
+      authorization: `Bearer ${caller.key}`,
+      "content-type": "application/json",
+      "x-request-id": requestId
+    },
+    body: JSON.stringify(body),
+    ...(signal === undefined ? {} : { signal })
+  })
+
+export interface Answer {
+  readonly status: number
+  readonly headers: IncomingHttpHeaders
+  readonly text: string
+  /** Milliseconds from sending to the last byte. */
+  readonly ms: number
+}
+
+/** A whole answer. */
+export const ask = async (caller: Caller, body: object = hello(), signal?: AbortSignal): Promise<Answer> => {
+  const started = performance.now()
+  const { body: content, headers, statusCode } = await send(caller, body, randomUUID(), signal)
+  return { status: statusCode, headers, text: await content.text(), ms: performance.now() - started }
+}
+
+/** `GET` of a page that needs no key. */
+export const get = async (baseUrl: string, path: string): Promise<Answer> => {
+  const started = performance.now()
+  const { body, headers, statusCode } = await request(`${baseUrl}${path}`, { dispatcher: agent })
+  return { status: statusCode, headers, text: await body.text(), ms: performance.now() - started }
+}
+
+/**
+ * How a stream ended for its client. `done`: with `[DONE]`. `error`: with an error chunk. `refused`: with a plain error
+ * answer. `broken`: the connection broke, or closed without a word.
+ */
+export type StreamEnd = "done" | "error" | "refused" | "broken"
+
+/** A streamed answer as it arrives. */
+export interface ChatStream {
+  readonly requestId: string
+  readonly status: number
+  /** Every byte so far, as text. */
+  readonly raw: () => string
+  /** What the model said so far. */
+  readonly said: () => string
+  /** How many pieces of it arrived. */
+  readonly pieces: () => number
+  /** Resolves when at least so many pieces have arrived, rejects when the stream ends before. */
+  readonly reached: (pieces: number) => Promise<void>
+  readonly ended: Promise<StreamEnd>
+  /** Closes the connection. */
+  readonly leave: () => void
+}
+
+/** Opens a stream; resolves when the head of the answer is there. */
+export const openStream = async (caller: Caller, more: object = {}): Promise<ChatStream> => {
+  const requestId = randomUUID()
+  const abort = new AbortController()
+  const answer = await send(caller, hello({ stream: true, ...more }), requestId, abort.signal)
+  let raw = ""
+  let waiting: Array<() => void> = []
+  let over = false
+  const notify = () => {
+    for (const resolve of waiting) resolve()
+    waiting = []
+  }
+
+  const chunks = () => raw.split("\n").filter((line) => line.startsWith("data: {"))
+  const contents = () => chunks().flatMap((line) => contentOf(JSON.parse(line.slice("data: ".length))))
+
+  const read = async (): Promise<StreamEnd> => {
+    try {
+      const decoder = new TextDecoder()
+      for await (const bytes of answer.body as AsyncIterable<Buffer>) {
+        raw += decoder.decode(bytes, { stream: true })
+        notify()
+      }
+    } catch {
+      return "broken"
+    } finally {
+      over = true
+      notify()
+    }
+    if (answer.statusCode !== 200) return "refused"
+    if (raw.endsWith("data: [DONE]\n\n")) return "done"
+    return chunks().at(-1)?.includes(`"error":`) === true ? "error" : "broken"
+  }
+
+  const ended = read()
+  return {
+    requestId,
+    status: answer.statusCode,
+    raw: () => raw,
+    said: () => contents().join(""),
+    pieces: () => contents().length,
+    reached: async (pieces) => {
+      while (contents().length < pieces) {
+        if (over) throw new Error(`the stream ended before piece ${pieces}:\n${raw}`)
+        await new Promise<void>((resolve) => void waiting.push(resolve))
+      }
+    },
+    ended,
+    leave: () => abort.abort()
+  }
+}
+
+interface Chunk {
+  readonly choices: ReadonlyArray<{ readonly delta: { readonly content?: string } }>
+}
+
+const contentOf = ({ choices }: Chunk): ReadonlyArray<string> =>
+  choices.flatMap(({ delta: { content = "" } }) => (content === "" ? [] : [content]))
