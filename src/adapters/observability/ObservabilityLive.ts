@@ -13,16 +13,16 @@ export interface ObservabilityOptions {
  * Logs to standard output, one JSON object a line or readable on a terminal; traces, metrics and logs to an OTLP
  * collector where one is configured. Without one no span is recorded.
  */
-export const layer = (options: ObservabilityOptions) =>
-  Layer.mergeAll(
-    Logger.layer([options.format === "json" ? LogLines.json : LogLines.text]),
-    Layer.succeed(References.MinimumLogLevel, options.level),
-    Option.match(options.otlpEndpoint, {
-      onNone: () => Layer.succeed(References.TracerEnabled, false),
-      onSome: (baseUrl) =>
-        Otlp.layer({ baseUrl, resource: { serviceName: "model-gateway", serviceVersion: "1.0.0" } }).pipe(
-          Layer.provide(OtlpSerialization.layerJson),
-          Layer.provide(FetchHttpClient.layer)
-        )
-    })
+export const layer = ({ format, level, otlpEndpoint }: ObservabilityOptions) =>
+  Option.match(otlpEndpoint, {
+    onNone: () => Layer.succeed(References.TracerEnabled, false),
+    onSome: (baseUrl) =>
+      Otlp.layer({ baseUrl, resource: { serviceName: "model-gateway", serviceVersion: "1.0.0" } }).pipe(
+        Layer.provide(OtlpSerialization.layerJson),
+        Layer.provide(FetchHttpClient.layer)
+      )
+  }).pipe(
+    // Underneath, since the collector's logger joins those that are there.
+    Layer.provideMerge(Logger.layer([format === "json" ? LogLines.json : LogLines.text])),
+    Layer.provideMerge(Layer.succeed(References.MinimumLogLevel, level))
   )
