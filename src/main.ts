@@ -1,4 +1,3 @@
-import * as NodeCrypto from "@effect/platform-node/NodeCrypto"
 import * as NodeRuntime from "@effect/platform-node/NodeRuntime"
 import * as NodeServices from "@effect/platform-node/NodeServices"
 import { HttpServer } from "effect/http"
@@ -13,6 +12,7 @@ import * as HttpLive from "./adapters/http/HttpLive.ts"
 import * as RateLimitsInMemory from "./adapters/inmemory/RateLimitsInMemory.ts"
 import * as ObservabilityLive from "./adapters/observability/ObservabilityLive.ts"
 import * as Clients from "./adapters/postgres/Clients.ts"
+import { reasonOf } from "./adapters/postgres/Failures.ts"
 import * as Migrations from "./adapters/postgres/Migrations.ts"
 import * as PostgresLive from "./adapters/postgres/PostgresLive.ts"
 import * as TokenizerLive from "./adapters/tokenizer/TokenizerLive.ts"
@@ -77,11 +77,12 @@ type Configuration = Effect.Success<typeof configuration>
 
 // -- Layers -----------------------------------------------------------------------------------------------------------
 
-const Runtime = Layer.merge(IdsLive.layer.pipe(Layer.provide(NodeCrypto.layer)), KeyTextsLive.layer)
+const Runtime = Layer.merge(IdsLive.layer, KeyTextsLive.layer)
 
 const client = ({ settings: { store } }: Configuration) =>
   (store._tag === "Server" ? Clients.server(store) : Clients.embedded(store.directory)).pipe(
-    Layer.catchTag("SqlError", ({ message }) => stop(`DATABASE_URL: the store cannot be reached: ${message}`)),
+    Layer.catchTag("SqlError", (error) => stop(`DATABASE_URL: the store cannot be used: ${reasonOf(error)}`)),
+    Layer.catchTag("PlatformError", (error) => stop(`DATA_DIR: expected a directory to write to: ${reasonOf(error)}`)),
     Layer.catchTag("DirectoryInUse", ({ message }) => stop(message))
   )
 

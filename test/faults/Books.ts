@@ -1,11 +1,7 @@
-import { NodeServices } from "@effect/platform-node"
-import { Effect, Layer, Redacted, Schema } from "effect"
+import { Effect, Schema } from "effect"
 import { SqlClient, SqlSchema } from "effect/sql"
-import * as Clients from "../../src/adapters/postgres/Clients.ts"
 import { Money, SafeInt8 } from "../../src/adapters/postgres/Columns.ts"
-import * as LedgerPg from "../../src/adapters/postgres/LedgerPg.ts"
-import { Ledger } from "../../src/application/ports/storage/Ledger.ts"
-import type { ServiceProcess } from "../fixtures/ServiceProcess.ts"
+import { clientOf, type Store } from "./Store.ts"
 
 /** All that a store knows of money, read past the service. Amounts are nano-USD. */
 export interface Books {
@@ -29,14 +25,6 @@ export interface Books {
     readonly estimated: boolean
   }>
 }
-
-/** Where the service keeps its data. An embedded store can be read only while its service does not run. */
-type Store = Pick<ServiceProcess, "env">
-
-const client = ({ env: { DATABASE_URL, DATA_DIR = "" } }: Store) =>
-  DATABASE_URL === undefined
-    ? Clients.embedded(DATA_DIR).pipe(Layer.provide(NodeServices.layer))
-    : Clients.server({ url: Redacted.make(DATABASE_URL), maxConnections: 2 })
 
 const read = Effect.gen(function* () {
   const sql = yield* SqlClient.SqlClient
@@ -85,14 +73,7 @@ const read = Effect.gen(function* () {
 /** One consistent reading. */
 export const readBooks = (store: Store): Promise<Books> =>
   Effect.flatMap(SqlClient.SqlClient, (sql) => sql.withTransaction(read)).pipe(
-    Effect.provide(client(store)),
-    Effect.runPromise
-  )
-
-/** What any process does every few seconds: ends the holds past their lease. Gives how many. */
-export const sweep = (store: Store): Promise<number> =>
-  Effect.flatMap(Ledger, (ledger) => ledger.sweep).pipe(
-    Effect.provide(LedgerPg.layer.pipe(Layer.provide(client(store)))),
+    Effect.provide(clientOf(store)),
     Effect.runPromise
   )
 

@@ -1,3 +1,4 @@
+import { Schema } from "effect"
 import { randomUUID } from "node:crypto"
 import type { IncomingHttpHeaders } from "node:http"
 import { Agent, request } from "undici"
@@ -134,3 +135,19 @@ interface Chunk {
 
 const contentOf = ({ choices }: Chunk): ReadonlyArray<string> =>
   choices.flatMap(({ delta: { content = "" } }) => (content === "" ? [] : [content]))
+
+const Summary = Schema.Struct({
+  balance_usd: Schema.Finite,
+  recent_model_usage: Schema.Array(
+    Schema.Struct({ cost_usd: Schema.Finite, input_tokens: Schema.Int, output_tokens: Schema.Int })
+  )
+})
+
+/** The billing summary as its owner sees it; the newest usage first. */
+export const billing = async ({ baseUrl, key }: Caller): Promise<typeof Summary.Type> => {
+  const { body } = await request(`${baseUrl}/v1/billing/summary`, {
+    dispatcher: agent,
+    headers: { authorization: `Bearer ${key}` }
+  })
+  return Schema.decodeUnknownSync(Summary)(await body.json())
+}

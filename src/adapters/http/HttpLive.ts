@@ -2,9 +2,9 @@ import * as NodeHttpServer from "@effect/platform-node/NodeHttpServer"
 import { Effect, Layer } from "effect"
 import { HttpRouter, HttpServer } from "effect/http"
 import { HttpApiBuilder } from "effect/http-api"
-import { createServer } from "node:http"
 import { Drain, type DrainOptions } from "./edge/Drain.ts"
 import { edge } from "./edge/Edge.ts"
+import { nodeServer, requiringHost } from "./edge/NodeServer.ts"
 import type { RouteEntry } from "./edge/Routes.ts"
 import { BillingHandlers } from "./gateway/BillingHandlers.ts"
 import { ChatHandlers } from "./gateway/ChatHandlers.ts"
@@ -39,11 +39,17 @@ export const layer = (options: HttpOptions) =>
   Drain.onStop.pipe(
     Layer.provideMerge(Layer.unwrap(
       Effect.map(
-        Effect.flatMap(HttpRouter.toHttpEffect(Layer.merge(Gateway, OperationRoutes)), (app) => edge(app, routes)),
+        HttpRouter.toHttpEffect(Layer.merge(Gateway, OperationRoutes)).pipe(
+          Effect.provideService(HttpRouter.RouterConfig, { caseSensitive: true }),
+          Effect.flatMap((app) => edge(requiringHost(app), routes))
+        ),
         (app) => HttpServer.serve(app)
       )
     )),
-    Layer.provideMerge(NodeHttpServer.layerServer(createServer, { host: options.host, port: options.port })),
+    Layer.provideMerge(Layer.unwrap(
+      Effect.map(Drain, ({ guard }) =>
+        NodeHttpServer.layerServer(() => guard(nodeServer()), { host: options.host, port: options.port }))
+    )),
     Layer.provide(NodeHttpServer.layerHttpServices),
     Layer.provide(EventStreams.layer),
     Layer.provide(Drain.layer(options.drain)),

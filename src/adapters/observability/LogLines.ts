@@ -30,7 +30,9 @@ const toText = (options: Logger.Options<unknown>): string => {
     (Predicate.isString(cause) ? `\n${cause}` : "")
 }
 
-/** Lines of one turn of the event loop go out in one write; a write each would cost more than the line. */
+/** Lines of a moment go out in one write: one each would cost more than the line. */
+const moment = 20
+
 const make = (format: (options: Logger.Options<unknown>) => string) =>
   Effect.gen(function*() {
     let lines = ""
@@ -41,7 +43,7 @@ const make = (format: (options: Logger.Options<unknown>) => string) =>
     }
     yield* Effect.addFinalizer(() => Effect.sync(flush))
     return Logger.make<unknown, void>((options) => {
-      if (lines === "") setImmediate(flush)
+      if (lines === "") setTimeout(flush, moment)
       lines += `${format(options)}\n`
     })
   })

@@ -5,15 +5,18 @@ import { pgliteStream } from "./PgliteStream.ts"
 
 const names = { transformQueryNames: String.camelToSnake, transformResultNames: String.snakeToCamel }
 
-/** A Postgres server: a pool of pipelined connections. */
+/** A Postgres server: a pool of connections. Fails when the server cannot be used now; it may go away later. */
 export const server = (options: { readonly url: Redacted.Redacted; readonly maxConnections: number }) =>
-  PgClient.layer({
-    ...names,
-    url: options.url,
-    maxConnections: options.maxConnections,
-    connectTimeout: Duration.seconds(2),
-    applicationName: "model-gateway"
-  })
+  PgClient.layerFrom(Effect.tap(
+    PgClient.make({
+      ...names,
+      url: options.url,
+      maxConnections: options.maxConnections,
+      connectTimeout: Duration.seconds(2),
+      applicationName: "model-gateway"
+    }),
+    (sql) => sql`SELECT 1`
+  ))
 
 /** The embedded PGlite in a directory, on its one connection; nobody else may open the directory meanwhile. */
 export const embedded = (directory: string) =>

@@ -1,4 +1,4 @@
-import { Effect, FileSystem, Path, Schedule, Schema } from "effect"
+import { Effect, FileSystem, Path, Predicate, Schedule, Schema } from "effect"
 
 /** Another process has the embedded store open; PGlite would lose its transactions silently. */
 export class DirectoryInUse extends Schema.TaggedError<DirectoryInUse>()("DirectoryInUse", {
@@ -44,7 +44,7 @@ export const take = Effect.fn("DirectoryLock.take")(function*(directory: string)
       if (isAlive(pid)) return yield* new DirectoryInUse({ directory, pid })
       yield* files.remove(path.join(directory, claimOf(pid)), { force: true })
     }
-  }).pipe(Effect.catchTag("PlatformError", Effect.die), Effect.onError(() => letGo))
+  }).pipe(Effect.onError(() => letGo))
 
   const attempt = Effect.suspend(() =>
     held.has(own) ? Effect.fail(new DirectoryInUse({ directory, pid: process.pid })) : claimIt)
@@ -52,7 +52,10 @@ export const take = Effect.fn("DirectoryLock.take")(function*(directory: string)
   // Two that saw each other both stepped back; the pauses differ, so one of them comes first in the end.
   const pauses = Schedule.spaced("100 millis").pipe(Schedule.jittered, Schedule.upTo({ times: 5 }))
 
-  yield* Effect.acquireRelease(Effect.retry(attempt, pauses), () => letGo)
+  yield* Effect.acquireRelease(
+    Effect.retry(attempt, { schedule: pauses, while: Predicate.isTagged("DirectoryInUse") }),
+    () => letGo
+  )
 })
 
 /** Signal 0 asks only whether the process exists. */

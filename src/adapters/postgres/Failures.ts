@@ -22,3 +22,11 @@ export const toDefect = (error: SqlError.SqlError | Schema.SchemaError): Effect.
 
 export const isUniqueViolation = (error: SqlError.SqlError | Schema.SchemaError): boolean =>
   SqlError.isSqlError(error) && error.reason._tag === "UniqueViolation"
+
+/** What the server, or the way to it, said: the innermost cause, without the words of the clients around it. */
+export const reasonOf = (error: unknown): string =>
+  error instanceof AggregateError && error.message === ""
+    ? error.errors.map(reasonOf).join(", ")
+    : error instanceof Error
+    ? error.cause === undefined ? error.message : reasonOf(error.cause)
+    : String(error)

@@ -81,7 +81,7 @@ export const layer = Layer.effect(
       { mayBlameItem }
     )
 
-    const hold = Effect.fn("Ledger.hold")(function*(request: HoldRequest) {
+    const hold = Effect.fnUntraced(function*(request: HoldRequest) {
       const { available, granted } = yield* Effect.catch(grouped(request), toDefect)
       if (granted !== null) return granted
       return yield* new InsufficientCredits({ neededUsd: toUsd(request.least), availableUsd: toUsd(available) })
@@ -146,12 +146,10 @@ export const layer = Layer.effect(
         )
       ),
       hold,
-      settle: Effect.fn("Ledger.settle")((settlement) =>
-        Effect.catch(end({ hold: settlement.holdId, settlement: toRecord(settlement) }), toDefect)
-      ),
-      release: Effect.fn("Ledger.release")((id) =>
-        Effect.map(Effect.catch(end({ hold: id, settlement: null }), toDefect), (charged) => charged !== null)
-      ),
+      settle: (settlement) =>
+        Effect.catch(end({ hold: settlement.holdId, settlement: toRecord(settlement) }), toDefect),
+      release: (id) =>
+        Effect.map(Effect.catch(end({ hold: id, settlement: null }), toDefect), (charged) => charged !== null),
       renew,
       sweep
     })

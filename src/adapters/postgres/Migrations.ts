@@ -1,5 +1,6 @@
 import { Effect } from "effect"
 import { Migrator } from "effect/sql"
+import { toDefect } from "./Failures.ts"
 import identity from "./migrations/0001_identity.ts"
 import billing from "./migrations/0002_billing.ts"
 
@@ -15,4 +16,4 @@ export const run = migrate({
     "0002_billing": billing
   }),
   table: "schema_migrations"
-}).pipe(Effect.orDie)
+}).pipe(Effect.catchTag("SqlError", toDefect), Effect.orDie)

@@ -1,4 +1,4 @@
-import { Duration, Effect, Predicate, Schedule, type Scope } from "effect"
+import { Duration, Effect, Predicate, Schedule } from "effect"
 import { Agent, type Dispatcher } from "undici"
 import { UpstreamFailed, UpstreamRefused } from "../../domain/completion/CompletionErrors.ts"
 import type { Upstream } from "./Driver.ts"
@@ -41,20 +41,10 @@ export const make = Effect.map(
     (agent) => Effect.promise(() => agent.destroy())
   ),
   (agent) => {
-    /**
-     * Posts JSON; gives the answer once its head has come with status 200. The scope's end closes the connection if
-     * anything of the answer is unread. Connect errors, 429 and 5xx are tried again, at most twice.
-     */
-    const post = (
-      upstream: Upstream,
-      path: string,
-      body: object,
-      errorText: (body: unknown) => string | undefined
-    ): Effect.Effect<Dispatcher.ResponseData, UpstreamFailed | UpstreamRefused, Scope.Scope> => {
+    /** The head of an answer. Interrupting it closes the connection. */
+    const send = (upstream: Upstream, path: string, text: string): Effect.Effect<Dispatcher.ResponseData, Attempt> => {
       const url = new URL(`${upstream.baseUrl.replace(/\/+$/, "")}${path}`)
-      const text = JSON.stringify(body)
-
-      const send = Effect.callback<Dispatcher.ResponseData, Attempt>((resume) => {
+      return Effect.callback((resume) => {
         const abort = new AbortController()
         agent.request({
           origin: url.origin,
@@ -73,61 +63,86 @@ export const make = Effect.map(
         )
         return Effect.sync(() => abort.abort())
       })
-
-      const open = Effect.acquireRelease(
-        Effect.interruptible(send),
-        (answer) =>
-          Effect.sync(() => {
-            // Whoever reads the body learns of its errors; a body dropped unread has nobody to tell.
-            answer.body.on("error", () => undefined)
-            answer.body.destroy()
-          })
-      )
-
-      return Effect.flatMap(open, (answer) =>
-        answer.statusCode === 200
-          ? Effect.succeed(answer)
-          : Effect.flatMap(readText(upstream, answer, mostErrorBytes, "cut"), (said) =>
-            Effect.fail(statusFailure(upstream, answer, said, errorText)))).pipe(
-          Effect.mapError((error) => Predicate.isTagged(error, "Attempt") ? error : attempt(error)),
-          Effect.retry({
-            while: ({ error, retryAfter }) =>
-              error._tag === "UpstreamFailed" && isTransient(error) && (retryAfter ?? 0) <= longestWait,
-            times: 2,
-            schedule: backoff
-          }),
-          Effect.mapError(({ error }) => error)
-        )
     }
 
-    return { post }
+    /** An answer that is not 200 is a failed attempt, with what its body says. */
+    const refuse = (upstream: Upstream, answer: Dispatcher.ResponseData, errorText: ErrorText) =>
+      Effect.matchEffect(readText(upstream, answer, mostErrorBytes, "cut"), {
+        onFailure: (error) => Effect.fail(attempt(error)),
+        onSuccess: (said) => Effect.fail(statusFailure(upstream, answer, said, errorText))
+      })
+
+    /** Posts JSON; gives the body of the answer. */
+    const post = (upstream: Upstream, path: string, body: object, errorText: ErrorText) =>
+      retried(
+        Effect.acquireUseRelease(
+          Effect.interruptible(send(upstream, path, JSON.stringify(body))),
+          (answer) =>
+            answer.statusCode === 200
+              ? Effect.mapError(readText(upstream, answer), (error) => attempt(error))
+              : refuse(upstream, answer, errorText),
+          discard
+        )
+      )
+
+    /** Posts JSON; gives the answer once its head has come. The scope's end closes what of it is unread. */
+    const open = (upstream: Upstream, path: string, body: object, errorText: ErrorText) =>
+      retried(
+        Effect.flatMap(
+          Effect.acquireRelease(Effect.interruptible(send(upstream, path, JSON.stringify(body))), discard),
+          (answer) => answer.statusCode === 200 ? Effect.succeed(answer) : refuse(upstream, answer, errorText)
+        )
+      )
+
+    return { post, open }
   }
 )
 
 export type Transport = Effect.Success<typeof make>
 
+type ErrorText = (body: unknown) => string | undefined
+
+/** Connect errors, 429 and 5xx are tried again, at most twice: nothing of an answer has come yet. */
+const retried = <A, R>(call: Effect.Effect<A, Attempt, R>): Effect.Effect<A, UpstreamFailed | UpstreamRefused, R> =>
+  call.pipe(
+    Effect.retry({
+      while: ({ error, retryAfter }) =>
+        error._tag === "UpstreamFailed" && isTransient(error) && (retryAfter ?? 0) <= longestWait,
+      times: 2,
+      schedule: backoff
+    }),
+    Effect.mapError(({ error }) => error)
+  )
+
+/** Closes the connection of an answer that was not read to its end. */
+const discard = ({ body }: Dispatcher.ResponseData): Effect.Effect<void> =>
+  Effect.sync(() => {
+    if (body.readableEnded) return
+    // Whoever reads the body learns of its errors; a body dropped unread has nobody to tell.
+    body.on("error", () => undefined)
+    body.destroy()
+  })
+
 /** The whole body as text. Past the bound it is cut, or a failure. */
-export const readText = (
+const readText = (
   upstream: Upstream,
-  answer: Dispatcher.ResponseData,
+  { body }: Dispatcher.ResponseData,
   mostBytes = mostAnswerBytes,
   beyond: "fail" | "cut" = "fail"
 ): Effect.Effect<string, UpstreamFailed> =>
-  Effect.tryPromise({
-    try: async () => {
-      const parts: Array<Buffer> = []
-      let bytes = 0
-      for await (const part of answer.body as AsyncIterable<Buffer>) {
-        parts.push(part)
-        bytes += part.length
-        if (bytes > mostBytes) {
-          if (beyond === "fail") throw new RangeError(`the answer is longer than ${mostBytes} bytes`)
-          break
-        }
-      }
-      return Buffer.concat(parts).toString("utf8")
-    },
-    catch: (cause) => connectionFailure(upstream, cause, "cut_off")
+  Effect.callback((resume) => {
+    const parts: Array<Buffer> = []
+    let bytes = 0
+    const end = () => resume(Effect.succeed(Buffer.concat(parts).toString("utf8")))
+    const fail = (cause: unknown) => resume(Effect.fail(connectionFailure(upstream, cause, "cut_off")))
+    body.on("data", (part: Buffer) => {
+      bytes += part.length
+      if (bytes <= mostBytes) return parts.push(part)
+      body.pause()
+      return beyond === "cut" ? end() : fail(new RangeError(`the answer is longer than ${mostBytes} bytes`))
+    })
+    body.on("end", end)
+    body.on("error", fail)
   })
 
 const attempt = (error: UpstreamFailed | UpstreamRefused, retryAfter?: number): Attempt => ({
@@ -171,7 +186,7 @@ const statusFailure = (
   upstream: Upstream,
   answer: Dispatcher.ResponseData,
   body: string,
-  errorText: (body: unknown) => string | undefined
+  errorText: ErrorText
 ): Attempt => {
   const status = answer.statusCode
   const said = redact(errorText(parseOrUndefined(body)) ?? "", upstream.apiKey)

@@ -26,32 +26,30 @@ export const layer = (upstreams: ReadonlyArray<Upstream>): Layer.Layer<Upstreams
           Effect.catch(() => Effect.die(new Error(`The catalogue names an unknown upstream: ${route.upstream}`)))
         )
 
-      const open = Effect.fnUntraced(function*(upstream: Upstream, call: UpstreamCall) {
-        const body = yield* Effect.fromResult(upstream.protocol.write(call, upstream.dialect))
-        return yield* transport.post(upstream, upstream.protocol.path, body, upstream.protocol.errorText)
-      })
-
       const complete = Effect.fn("Upstreams.complete")(function*(call: UpstreamCall) {
         if (call.route.upstream === echoId) return completeEcho(call.request, call.outputCap, count)
         const upstream = yield* upstreamOf(call)
-        const answer = yield* open(upstream, call)
-        const text = yield* Transport.readText(upstream, answer)
+        const { dialect, protocol } = upstream
+        const request = yield* Effect.fromResult(protocol.write(call, dialect))
+        const text = yield* transport.post(upstream, protocol.path, request, protocol.errorText)
         const body = yield* Effect.try({
           try: (): unknown => JSON.parse(text),
           catch: () => failed(upstream, "malformed_answer", `the answer is not JSON: ${text.slice(0, 200)}`)
         })
-        const completion = upstream.protocol.read(body)
+        const completion = protocol.read(body)
         return Result.isSuccess(completion)
           ? completion.success
           : yield* (completion.failure._tag === "UpstreamSaid"
             ? failed(upstream, "server_error", completion.failure.detail)
             : failed(upstream, "malformed_answer", completion.failure.message))
-      }, Effect.scoped)
+      })
 
       const stream = Effect.fn("Upstreams.stream")(function*(call: UpstreamCall) {
         if (call.route.upstream === echoId) return streamEcho(call.request, call.outputCap, count)
         const upstream = yield* upstreamOf(call)
-        const answer = yield* open(upstream, call)
+        const { dialect, protocol } = upstream
+        const request = yield* Effect.fromResult(protocol.write(call, dialect))
+        const answer = yield* transport.open(upstream, protocol.path, request, protocol.errorText)
         const pull = yield* Stream.toPull(events(upstream, answer.body))
         // Everything up to the first event is an error of the call, not of the stream.
         const first = yield* Pull.catchDone(pull, () =>

@@ -21,7 +21,7 @@ export class Models extends Context.Service<Models, {
     Effect.gen(function*() {
       const catalog = yield* ModelCatalog
 
-      const resolve = Effect.fn("Models.resolve")(function*(id: string, method: AccessMethod | undefined) {
+      const resolve = Effect.fnUntraced(function*(id: string, method: AccessMethod | undefined) {
         const entry = catalog.find(id)
         if (Option.isNone(entry)) return yield* new ModelNotFound({ model: id })
         const { model, routes } = entry.value

@@ -63,7 +63,7 @@ export class CompleteChat extends Context.Service<CompleteChat, {
       const tokenizer = yield* Tokenizer
       const ids = yield* Ids
 
-      /** Resolves the model and takes the hold; the scope's end settles or releases it. */
+      /** Resolves the model and takes the hold. */
       const begin = Effect.fnUntraced(function*({ caller, request, requestId }: ChatCall) {
         const { model, route } = yield* models.resolve(request.model, request.access_method)
         const pricing = route.method === "service" ? model.pricing : null
@@ -73,38 +73,27 @@ export class CompleteChat extends Context.Service<CompleteChat, {
         const holdId = HoldId.make(yield* ids.next)
         const meter = new Meter(holdId, pricing, input, tokenizer.count)
 
-        const granted = yield* Effect.acquireRelease(
-          Effect.tap(
-            ledger.hold({
-              id: holdId,
-              purpose: {
-                organizationId: caller.organizationId,
-                memberId: caller.memberId,
-                keyId: caller.keyId,
-                requestId,
-                model: model.id,
-                accessMethod: route.method
-              },
-              least: worstCost(pricing, input, wanted === undefined ? 1 : most),
-              most: worstCost(pricing, input, most)
-            }),
-            () => keeper.keep(holdId, () => meter.settlement)
-          ),
-          () => end(meter)
-        )
+        const granted = yield* ledger.hold({
+          id: holdId,
+          purpose: {
+            organizationId: caller.organizationId,
+            memberId: caller.memberId,
+            keyId: caller.keyId,
+            requestId,
+            model: model.id,
+            accessMethod: route.method
+          },
+          least: worstCost(pricing, input, wanted === undefined ? 1 : most),
+          most: worstCost(pricing, input, most)
+        })
+        yield* keeper.keep(holdId, () => meter.settlement)
         const affordable = affordableOutput(pricing, input, granted, most)
-        return {
-          meter,
-          upstreamCall: {
-            route,
-            request,
-            outputCap: wanted === undefined && affordable < most ? affordable : undefined
-          }
-        }
+        const outputCap = wanted === undefined && affordable < most ? affordable : undefined
+        return { meter, upstreamCall: { route, request, outputCap } }
       })
 
       /** Ends the hold, once, by what the meter has seen. */
-      const end = Effect.fn("CompleteChat.end")(function*(meter: Meter) {
+      const end = Effect.fnUntraced(function*(meter: Meter) {
         if (meter.ended !== undefined) return meter.ended
         const settlement = meter.settlement
         return meter.ended = settlement === null
@@ -112,15 +101,22 @@ export class CompleteChat extends Context.Service<CompleteChat, {
           : { usage: settlement.usage, cost: yield* keeper.settle(settlement) }
       }, Effect.uninterruptible)
 
-      const complete = Effect.fn("CompleteChat.complete")(function*(call: ChatCall) {
-        const { meter, upstreamCall } = yield* begin(call)
-        const completion = yield* upstreams.complete(upstreamCall)
-        meter.addWhole(completion)
-        return { completion, ...yield* end(meter) }
-      }, Effect.scoped, Effect.tapError(logUpstream))
+      const complete = Effect.fn("CompleteChat.complete")(
+        (call: ChatCall) =>
+          Effect.acquireUseRelease(
+            begin(call),
+            ({ meter, upstreamCall }) =>
+              Effect.flatMap(upstreams.complete(upstreamCall), (completion) => {
+                meter.addWhole(completion)
+                return Effect.map(end(meter), (charged) => ({ completion, ...charged }))
+              }),
+            ({ meter }) => end(meter)
+          ),
+        Effect.tapError(logUpstream)
+      )
 
       const stream = Effect.fn("CompleteChat.stream")(function*(call: ChatCall) {
-        const { meter, upstreamCall } = yield* begin(call)
+        const { meter, upstreamCall } = yield* Effect.acquireRelease(begin(call), ({ meter }) => end(meter))
         const events = yield* upstreams.stream(upstreamCall)
         return events.pipe(
           Stream.mapArray((batch) => {

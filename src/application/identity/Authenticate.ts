@@ -23,7 +23,7 @@ export class Authenticate extends Context.Service<Authenticate, {
         timeToLive: Duration.seconds(2)
       })
 
-      const byKey = Effect.fn("Authenticate.byKey")(function*(text: string) {
+      const byKey = Effect.fnUntraced(function*(text: string) {
         if (text === "") return yield* new InvalidApiKey({ reason: "missing" })
         if (!texts.isWellFormed(text)) return yield* new InvalidApiKey({ reason: "invalid" })
         const found = yield* Cache.get(known, texts.digest(text))

@@ -25,6 +25,6 @@ export class UnknownName extends Schema.TaggedError<UnknownName>()("UnknownName"
   name: Schema.String
 }) {
   override get message() {
-    return `No ${this.kind} is named "${this.name}".`
+    return this.kind === "API key" ? `No API key has the id "${this.name}".` : `No ${this.kind} is named "${this.name}".`
   }
 }

@@ -3,15 +3,17 @@ import { Effect } from "effect"
 import { once } from "node:events"
 import * as DirectoryLock from "../../../src/adapters/postgres/DirectoryLock.ts"
 
-/** A process that takes the lock of the directory it is given, says how that went, and lives until its input ends. */
+/** Waits for a line, takes the lock of the directory it is given, says how that went, and stays until its input ends. */
 const [directory = ""] = process.argv.slice(2)
 
+console.log("ready")
+await once(process.stdin, "data")
+const over = once(process.stdin, "end")
+
 await DirectoryLock.take(directory).pipe(
-  Effect.matchEffect({
-    onFailure: ({ message }) => Effect.sync(() => console.log(message)),
-    onSuccess: () => Effect.sync(() => console.log("taken"))
-  }),
-  Effect.andThen(Effect.promise(() => once(process.stdin.resume(), "end"))),
+  Effect.match({ onFailure: ({ message }) => message, onSuccess: () => "taken" }),
+  Effect.andThen((outcome) => Effect.sync(() => console.log(outcome))),
+  Effect.andThen(Effect.promise(() => over)),
   Effect.scoped,
   Effect.provide(NodeServices.layer),
   Effect.runPromise

@@ -1,4 +1,5 @@
 import { Clock, Context, Deferred, Duration, Effect, Layer } from "effect"
+import type { Server } from "node:http"
 
 export interface DrainOptions {
   /** The listener stays open so long after readiness has turned, until load balancers have noticed. */
@@ -10,6 +11,8 @@ export interface DrainOptions {
 /** How the service stops without failing what it is serving (decisions 9). */
 export class Drain extends Context.Service<Drain, {
   readonly isDraining: () => boolean
+  /** The server whose listener closes after the delay. */
+  readonly guard: (server: Server) => Server
   readonly enter: () => void
   readonly leave: () => void
   /** Done at the deadline: what still runs has to end now. */
@@ -23,6 +26,7 @@ export class Drain extends Context.Service<Drain, {
         const deadline = yield* Deferred.make<void>()
         let draining = false
         let running = 0
+        let server: Server | undefined
 
         /** Until nothing runs, or the time is up. */
         const idleWithin = (time: Duration.Duration) =>
@@ -35,14 +39,19 @@ export class Drain extends Context.Service<Drain, {
           draining = true
           yield* Effect.logInfo("Draining: not ready for new requests.")
           yield* Effect.sleep(options.delay)
+          // Open any longer it would be sent new requests without end.
+          server?.close()
           yield* idleWithin(options.timeout)
           if (running > 0) yield* Effect.logWarning(`Ending ${running} requests at the drain deadline.`)
           yield* Deferred.succeed(deadline, undefined)
           yield* idleWithin(Duration.seconds(2))
+          // Idle connections, and clients that do not read what they asked for.
+          server?.closeAllConnections()
         })
 
         return Drain.of({
           isDraining: () => draining,
+          guard: (guarded) => server = guarded,
           enter: () => void running++,
           leave: () => void running--,
           deadline,

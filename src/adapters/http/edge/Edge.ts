@@ -1,7 +1,8 @@
-import { Cause, Clock, Effect, Exit, Metric } from "effect"
+import { Cause, Clock, Context, Deferred, Effect, Exit, Metric, References } from "effect"
 import { HttpServerError, HttpServerRequest, HttpServerResponse } from "effect/http"
 import { Ids } from "../../../application/ports/runtime/Ids.ts"
 import { StoreUnavailable } from "../../../application/ports/storage/StoreUnavailable.ts"
+import { ServiceStopping } from "../../../domain/completion/CompletionErrors.ts"
 import { type GatewayFailure, respond } from "../gateway/GatewayEnvelope.ts"
 import { Drain } from "./Drain.ts"
 import { CurrentRequest, RequestState } from "./RequestState.ts"
@@ -23,6 +24,29 @@ const durations = Metric.histogram("http_request_duration_seconds", {
   boundaries: [0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300]
 })
 
+interface Labels {
+  readonly method: string
+  readonly route: string
+  readonly status: string
+}
+
+/** The two metrics of one kind of request, made once each: there are few kinds, and many requests. */
+const measured = new Map<string, ReturnType<typeof measure>>()
+
+const measure = ({ method, route, status }: Labels) => ({
+  answered: Metric.withAttributes(requests, { method, route, status }),
+  took: Metric.withAttributes(durations, { method, route })
+})
+
+const measures = (labels: Labels) => {
+  const key = `${labels.method} ${labels.route} ${labels.status}`
+  const known = measured.get(key)
+  if (known !== undefined) return known
+  const made = measure(labels)
+  measured.set(key, made)
+  return made
+}
+
 /**
  * The outermost layer of every answer: the request id, the envelope of whatever no handler answered, rate headers, and
  * once the answer is complete one log line and the metrics.
@@ -35,6 +59,7 @@ export const edge = <R>(
     const ids = yield* Ids
     const drain = yield* Drain
     const known = new Set(routes.map(({ path }) => path))
+    const stopping = Effect.andThen(Deferred.await(drain.deadline), Effect.fail(new ServiceStopping()))
 
     const finish = Effect.fnUntraced(function*(
       request: HttpServerRequest.HttpServerRequest,
@@ -45,8 +70,9 @@ export const edge = <R>(
       const ms = (yield* Clock.currentTimeMillis) - started
       const path = pathOf(request.url)
       const labels = { method: request.method, route: known.has(path) ? path : "other" }
-      yield* Metric.update(Metric.withAttributes(requests, { ...labels, status: String(state.status) }), 1)
-      yield* Metric.update(Metric.withAttributes(durations, labels), ms / 1000)
+      const { answered, took } = measures({ ...labels, status: String(state.status) })
+      yield* Metric.update(answered, 1)
+      yield* Metric.update(took, ms / 1000)
       if (quiet.has(path)) return
       yield* Effect.logInfo("request", {
         requestId: state.id,
@@ -86,10 +112,13 @@ export const edge = <R>(
         if (Exit.hasInterrupts(exit)) state.status = clientGone
         return finish(request, state, started)
       })
-      const answer = yield* Effect.catchCause(app, (cause) =>
+      const answer = yield* Effect.catchCause(Effect.raceFirst(app, stopping), (cause) =>
         Cause.hasInterruptsOnly(cause) ? Effect.failCause(cause) : answerFailure(cause, request, state)).pipe(
-          Effect.provideService(CurrentRequest, state),
-          Effect.annotateLogs("requestId", state.id)
+          Effect.provideContext(
+            Context.make(CurrentRequest, state).pipe(
+              Context.add(References.CurrentLogAnnotations, { requestId: state.id })
+            )
+          )
         )
       state.status = answer.status
       return HttpServerResponse.setHeaders(answer, {
@@ -111,8 +140,8 @@ const asFailure = (
   error: unknown,
   routes: ReadonlyArray<RouteEntry>,
   request: HttpServerRequest.HttpServerRequest
-): Extract<GatewayFailure, UnexpectedFailure | StoreUnavailable | ReturnType<typeof refusal>> =>
-  error instanceof StoreUnavailable
+): Extract<GatewayFailure, UnexpectedFailure | ServiceStopping | StoreUnavailable | ReturnType<typeof refusal>> =>
+  error instanceof StoreUnavailable || error instanceof ServiceStopping
     ? error
     : HttpServerError.isHttpServerError(error) && error.reason._tag === "RouteNotFound"
     ? refusal(routes, request.method, pathOf(request.url))

@@ -26,9 +26,15 @@ const deepest = 128
 
 const utf8 = new TextDecoder("utf-8", { fatal: true })
 
+export interface JsonBody {
+  readonly value: unknown
+  /** Its length as it came. */
+  readonly bytes: number
+}
+
 /** The request's body as JSON: at most `limit` bytes whatever the headers say, strict UTF-8, at most 128 levels. */
 export const read = (limit: number): Effect.Effect<
-  unknown,
+  JsonBody,
   BodyTooLarge | InvalidJson | TooDeep,
   HttpServerRequest.HttpServerRequest
 > =>
@@ -44,14 +50,16 @@ export const read = (limit: number): Effect.Effect<
       )
     )
     if (bytes.byteLength === 0) return yield* new InvalidJson({ detail: "it is empty." })
-    const body = yield* Effect.try({
+    const value = yield* Effect.try({
       try: (): unknown => JSON.parse(utf8.decode(bytes)),
       catch: (error) =>
         new InvalidJson({
           detail: error instanceof SyntaxError ? `${error.message}.` : "it is not UTF-8."
         })
     })
-    return isDeeperThan(body, deepest) ? yield* new TooDeep({ limit: deepest }) : body
+    return isDeeperThan(value, deepest)
+      ? yield* new TooDeep({ limit: deepest })
+      : { value, bytes: bytes.byteLength }
   })
 
 const isDeeperThan = (value: unknown, levels: number): boolean =>

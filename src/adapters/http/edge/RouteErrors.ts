@@ -24,3 +24,13 @@ export class UnexpectedFailure extends Schema.TaggedError<UnexpectedFailure>()("
     return "The service failed unexpectedly. Its log has the cause under this request id."
   }
 }
+
+/** What arrived is no request of HTTP/1.1. */
+export class MalformedHttp extends Schema.TaggedError<MalformedHttp>()("MalformedHttp", {
+  status: Schema.Literals([400, 408, 413, 431]),
+  detail: Schema.String
+}) {
+  override get message() {
+    return `The request cannot be read: ${this.detail}`
+  }
+}

@@ -25,8 +25,14 @@ const matches = (template: string, path: string): boolean => {
     wanted.every((segment, at) => segment.startsWith(":") ? given[at] !== "" : segment === given[at])
 }
 
-/** The path of a request's target, without its query. */
+/** What only unusual targets have: an origin, other ends of the path than `?`, double slashes, one at the end. */
+const unusual = /^[^/]|[;#]|\/\/|.\/$/
+
+/** The path of a request's target, read as the router reads it, so that both see the same route. */
 export const pathOf = (url: string): string => {
   const query = url.indexOf("?")
-  return query === -1 ? url : url.slice(0, query)
+  const path = query === -1 ? url : url.slice(0, query)
+  return unusual.test(path)
+    ? path.replace(/^https?:\/\/[^/]*(?=\/)/, "").replace(/[;#].*$/s, "").replace(/\/{2,}/g, "/").replace(/(?<=.)\/$/, "")
+    : path
 }

@@ -5,7 +5,7 @@ import { type ChatCall, CompleteChat } from "../../../application/completion/Com
 import { Ids } from "../../../application/ports/runtime/Ids.ts"
 import { ChatRequest } from "../../../domain/completion/ChatRequest.ts"
 import { InvalidRequest } from "../../../domain/completion/CompletionErrors.ts"
-import { issuesOf } from "../../../domain/shared/Issue.ts"
+import { requestIssues } from "../../../domain/completion/RequestIssues.ts"
 import * as JsonBody from "../edge/JsonBody.ts"
 import { CurrentRequest } from "../edge/RequestState.ts"
 import { type Answer, completionToWire } from "./ChatWire.ts"
@@ -17,7 +17,19 @@ import { handled } from "./GatewayEnvelope.ts"
 /** What a request body may weigh (decisions 2). */
 const bodyLimit = 32 * 1024 * 1024
 
-const decode = Schema.decodeUnknownEffect(ChatRequest, { onExcessProperty: "error", errors: "all" })
+/**
+ * A body up to so many bytes is told everything that is wrong with it, a longer one the first thing: a few megabytes of
+ * nothing but mistakes would take seconds and gigabytes to describe.
+ */
+const describedWhole = 32 * 1024
+
+const decode = ({ bytes, value }: JsonBody.JsonBody): Effect.Effect<ChatRequest, InvalidRequest> =>
+  Effect.mapError(
+    decodeUnknown(value, { onExcessProperty: "error", errors: bytes > describedWhole ? "first" : "all" }),
+    (error) => new InvalidRequest({ issues: requestIssues(error, value) })
+  )
+
+const decodeUnknown = Schema.decodeUnknownEffect(ChatRequest)
 
 export const ChatHandlers = HttpApiBuilder.group(
   GatewayApi,
@@ -32,7 +44,7 @@ export const ChatHandlers = HttpApiBuilder.group(
       const state = yield* CurrentRequest
       const caller = yield* CurrentCaller
       const body = yield* JsonBody.read(bodyLimit)
-      const request = yield* Effect.mapError(decode(body), (error) => new InvalidRequest({ issues: issuesOf(error) }))
+      const request = yield* decode(body)
       state.model = request.model
       const answer: Answer = {
         id: `chatcmpl-${yield* ids.next}`,

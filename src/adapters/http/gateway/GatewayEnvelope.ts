@@ -12,7 +12,7 @@ import type {
 import type { InvalidApiKey } from "../../../domain/identity/IdentityErrors.ts"
 import type { RateLimited } from "../../../domain/ratelimit/RatePolicy.ts"
 import type { BodyTooLarge, InvalidJson, TooDeep } from "../edge/JsonBody.ts"
-import type { MethodNotAllowed, UnexpectedFailure, UnknownRoute } from "../edge/RouteErrors.ts"
+import type { MalformedHttp, MethodNotAllowed, UnexpectedFailure, UnknownRoute } from "../edge/RouteErrors.ts"
 import { CurrentRequest } from "../edge/RequestState.ts"
 
 /** The error envelope of section 2.4. */
@@ -35,6 +35,7 @@ export type GatewayFailure =
   | InvalidApiKey
   | InvalidJson
   | InvalidRequest
+  | MalformedHttp
   | MethodNotAllowed
   | ModelNotFound
   | NoKeyForAccessMethod
@@ -62,6 +63,10 @@ const wires: {
   InvalidJson: () => ({ status: 400, code: "invalid_json", retryable: false }),
   TooDeep: ({ message }) => invalidRequest([{ path: "", message }]),
   InvalidRequest: ({ issues }) => invalidRequest(issues),
+  MalformedHttp: ({ message, status }) =>
+    status === 400
+      ? invalidRequest([{ path: "", message }])
+      : { status, code: status === 408 ? "invalid_request" : "payload_too_large", retryable: status === 408 },
   AccessMethodNotOffered: ({ message }) => invalidRequest([{ path: "access_method", message }]),
   InvalidApiKey: () => ({
     status: 401,

@@ -54,7 +54,8 @@ const Description = HttpRouter.use((router) =>
   })
 )
 
-const Docs = HttpApiScalar.layer(GatewayApi, { path: "/docs" })
+/** The page brings its own script; without the default fonts it fetches nothing from elsewhere. */
+const Docs = HttpApiScalar.layer(GatewayApi, { path: "/docs", scalar: { withDefaultFonts: false } })
 
 export const OperationRoutes = Layer.mergeAll(Live, Ready, Metrics, Description, Docs)
 

@@ -1,0 +1,74 @@
+import * as NodeHttpServerRequest from "@effect/platform-node/NodeHttpServerRequest"
+import { Effect } from "effect"
+import { HttpServerRequest, type HttpServerResponse } from "effect/http"
+import { randomUUID } from "node:crypto"
+import { createServer, type IncomingMessage, type Server, type ServerResponse, STATUS_CODES } from "node:http"
+import type { Duplex } from "node:stream"
+import { envelopeOf, respond } from "../gateway/GatewayEnvelope.ts"
+import { CurrentRequest } from "./RequestState.ts"
+import { MalformedHttp } from "./RouteErrors.ts"
+
+/**
+ * Node's server. What is not HTTP never becomes a request, and Node would answer it without a body: here it gets the
+ * envelope like everything else.
+ */
+export const nodeServer = (): Server => {
+  const answers = new WeakMap<Duplex, ServerResponse>()
+  const remember = ({ socket }: IncomingMessage, response: ServerResponse) => void answers.set(socket, response)
+
+  const server = createServer({
+    // `requiringHost` answers instead.
+    requireHostHeader: false,
+    // Clients offer `h2c` with ordinary requests, which are served as such.
+    shouldUpgradeCallback: ({ headers, method }) => method === "GET" && headers.upgrade?.toLowerCase() === "websocket"
+  })
+  return server
+    .on("request", remember)
+    .on("checkContinue", remember)
+    // An expectation that nobody knows may be passed over.
+    .on("checkExpectation", (request, response) => server.emit("request", request, response))
+    .on("connect", (_request, socket) => refuse(socket, new MalformedHttp({ status: 400, detail: "this is no proxy." })))
+    .on("clientError", (error: NodeJS.ErrnoException, socket) => {
+      // Whatever followed the beginning of an answer would be read as a part of it.
+      if (!socket.writable || error.code === "ECONNRESET" || answers.get(socket)?.headersSent === true) socket.destroy()
+      else refuse(socket, malformed(error))
+    })
+}
+
+/** HTTP/1.1 demands the header `Host`. */
+export const requiringHost = <E, R>(app: Effect.Effect<HttpServerResponse.HttpServerResponse, E, R>) =>
+  Effect.flatMap(HttpServerRequest.HttpServerRequest, (request) =>
+    request.headers["host"] === undefined && NodeHttpServerRequest.toIncomingMessage(request).httpVersion === "1.1"
+      ? Effect.map(CurrentRequest, ({ id }) =>
+        respond(new MalformedHttp({ status: 400, detail: "it has no header Host." }), id))
+      : app)
+
+const malformed = ({ code, message }: NodeJS.ErrnoException): MalformedHttp => {
+  switch (code) {
+    case "ERR_HTTP_REQUEST_TIMEOUT":
+      return new MalformedHttp({ status: 408, detail: "it did not arrive in time." })
+    case "HPE_CHUNK_EXTENSIONS_OVERFLOW":
+      return new MalformedHttp({ status: 413, detail: "its chunk extensions are too large." })
+    case "HPE_HEADER_OVERFLOW":
+      return new MalformedHttp({ status: 431, detail: "its headers are too large." })
+    default:
+      return new MalformedHttp({ status: 400, detail: `${message}.` })
+  }
+}
+
+/** The answer to what has no request, and the end of its connection. */
+const refuse = (socket: Duplex, failure: MalformedHttp): void => {
+  const id = randomUUID()
+  const envelope = envelopeOf(failure, id)
+  const body = JSON.stringify(envelope)
+  socket.end([
+    `HTTP/1.1 ${failure.status} ${STATUS_CODES[failure.status]}`,
+    "content-type: application/json",
+    `content-length: ${Buffer.byteLength(body)}`,
+    `x-request-id: ${id}`,
+    `x-should-retry: ${envelope.error.retryable}`,
+    "connection: close",
+    "",
+    body
+  ].join("\r\n"))
+}

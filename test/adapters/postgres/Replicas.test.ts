@@ -1,0 +1,126 @@
+import { assert, describe, it } from "@effect/vitest"
+import { Cause, Context, Effect, Exit, Layer, Redacted } from "effect"
+import * as Clients from "../../../src/adapters/postgres/Clients.ts"
+import * as Migrations from "../../../src/adapters/postgres/Migrations.ts"
+import { Ledger } from "../../../src/application/ports/storage/Ledger.ts"
+import { nanoUsd } from "../../../src/domain/shared/Money.ts"
+import { account, holdRequest, settlement } from "../../conformance/Samples.ts"
+import { freshDatabase } from "../../fixtures/Postgres.ts"
+import { onServer } from "./Stores.ts"
+
+const emptyDatabase = Effect.promise(() => freshDatabase("replicas"))
+
+/** Three processes' worth of stores, started at once. */
+const replicas = Effect.fnUntraced(function* (url: string) {
+  return yield* Effect.all(
+    Array.from({ length: 3 }, () => Layer.build(Layer.fresh(onServer(url)))),
+    { concurrency: "unbounded" }
+  )
+})
+
+describe("Three replicas", () => {
+  it.live("run each migration once when they start at once on an empty database", () =>
+    Effect.gen(function* () {
+      for (let round = 0; round < 5; round++) {
+        const url = Redacted.make(yield* emptyDatabase)
+        const start = Effect.provide(
+          Migrations.run,
+          Layer.fresh(Clients.server({ url, maxConnections: 2 }))
+        )
+        const ran = yield* Effect.all([start, start, start], { concurrency: "unbounded" })
+        assert.deepStrictEqual(
+          ran.flat().map(([, name]) => name),
+          ["identity", "billing"]
+        )
+        assert.deepStrictEqual(yield* start, [])
+      }
+    })
+  )
+
+  it.live("all serve after starting at once on an empty database", () =>
+    Effect.gen(function* () {
+      const stores = yield* replicas(yield* emptyDatabase)
+      for (const store of stores) yield* Effect.provide(account(5n), store)
+    })
+  )
+
+  it.live("grant one of a hundred parallel holds with credit for one", () =>
+    Effect.gen(function* () {
+      const stores = yield* replicas(yield* emptyDatabase)
+      const [first] = stores
+      assert.isDefined(first)
+      const ledgers = stores.map((store) => Context.get(store, Ledger))
+      const organization = yield* Effect.provide(account(10n), first)
+      const exits = yield* Effect.all(
+        Array.from({ length: 99 }, () => ledgers)
+          .flat()
+          .slice(0, 100)
+          .map((ledger) => Effect.exit(ledger.hold(holdRequest(organization, 10n)))),
+        { concurrency: "unbounded" }
+      )
+      assert.strictEqual(exits.filter(Exit.isSuccess).length, 1)
+      for (const exit of exits.filter(Exit.isFailure)) {
+        assert.strictEqual(Cause.findErrorOption(exit.cause).valueOrUndefined?._tag, "InsufficientCredits")
+      }
+      const credit = yield* Context.get(first, Ledger).credit(organization)
+      assert.deepStrictEqual(credit, { balance: nanoUsd(10n), held: nanoUsd(10n) })
+    })
+  )
+
+  it.live("charge a hold once, whichever of them settles, releases or sweeps it", () =>
+    Effect.gen(function* () {
+      const stores = yield* replicas(yield* emptyDatabase)
+      const [first] = stores
+      assert.isDefined(first)
+      const ledgers = stores.map((store) => Context.get(store, Ledger))
+      const organization = yield* Effect.provide(account(1_000n), first)
+      for (let round = 0; round < 20; round++) {
+        const request = holdRequest(organization, 10n)
+        yield* Context.get(first, Ledger).hold(request)
+        const endings = yield* Effect.all(
+          ledgers.flatMap((ledger) => [
+            Effect.map(ledger.settle(settlement(request.id, 10n)), (charged) => charged !== null),
+            Effect.as(ledger.sweep, false),
+            Effect.map(ledger.settle(settlement(request.id, 10n)), (charged) => charged !== null)
+          ]),
+          { concurrency: "unbounded" }
+        )
+        assert.strictEqual(endings.filter(Boolean).length, 1)
+      }
+      const credit = yield* Context.get(first, Ledger).credit(organization)
+      assert.deepStrictEqual(credit, { balance: nanoUsd(800n), held: nanoUsd(0n) })
+    })
+  )
+
+  it.live("never wait for each other for good when bursts touch the same accounts", () =>
+    Effect.gen(function* () {
+      const stores = yield* replicas(yield* emptyDatabase)
+      const [first] = stores
+      assert.isDefined(first)
+      const ledgers = stores.map((store) => Context.get(store, Ledger))
+      const organizations = yield* Effect.all(
+        Array.from({ length: 6 }, () => Effect.provide(account(1_000_000n), first))
+      )
+      const spend = Effect.fnUntraced(function* (index: number) {
+        const organization = organizations[(index * 7) % organizations.length]
+        const [taker, ender] = [ledgers[index % 3], ledgers[(index + 1) % 3]]
+        if (organization === undefined || taker === undefined || ender === undefined) return
+        const request = holdRequest(organization, 10n)
+        yield* taker.hold(request)
+        yield* taker.renew([{ holdId: request.id, checkpoint: settlement(request.id, 1n) }])
+        yield* ender.settle(settlement(request.id, 3n))
+      })
+      yield* Effect.forEach(
+        Array.from({ length: 600 }, (_, index) => index),
+        spend,
+        { concurrency: 90, discard: true }
+      )
+      const left = yield* Effect.forEach(organizations, (id) => Context.get(first, Ledger).credit(id))
+      assert.strictEqual(
+        left.reduce((sum, { balance }) => sum + balance, 0n),
+        6_000_000n - 1_800n
+      )
+      assert.isTrue(left.every(({ held }) => held === 0n))
+    })
+  )
+})
