@@ -369,6 +369,7 @@ describe("CompleteChat", () => {
         )
         const { stream } = yield* Effect.provide(CompleteChat, ofProcess)
         yield* Effect.forkChild(Effect.scoped(Effect.flatMap(stream(call(organization)), Stream.runDrain)))
+        yield* Effect.repeat(Effect.yieldNow, { times: 100 })
         yield* TestClock.adjust("10 seconds")
         yield* Scope.close(killed, Exit.void)
         yield* assertCredit(organization, rich, costOf(100))

@@ -319,11 +319,11 @@ export const ledgerSuite = (
         yield* assertCredit(organization, 100n - 7n - 30n, 0n)
         const events = yield* (yield* UsageEvents).recent({ organizationId: organization, memberId: null }, 10)
         assert.deepStrictEqual(
-          events.map(({ cost, outputTokens }) => [cost, outputTokens]).sort(),
-          [
-            [nanoUsd(30n), 400],
-            [nanoUsd(7n), 200]
-          ].sort()
+          new Map(events.map(({ cost, outputTokens }) => [outputTokens, cost])),
+          new Map([
+            [200, nanoUsd(7n)],
+            [400, nanoUsd(30n)]
+          ])
         )
         assert.strictEqual(yield* ledger.sweep, 0)
         assert.isNull(yield* ledger.settle(settlement(delivering.id, 7n)))

@@ -126,7 +126,14 @@ const lapseAndSweep = Effect.fnUntraced(function* (expected: Expected) {
   }
 })
 
-const assertAsExpected = Effect.fnUntraced(function* ({ balance, charged, events, holds, open, organization }: Expected) {
+const assertAsExpected = Effect.fnUntraced(function* ({
+  balance,
+  charged,
+  events,
+  holds,
+  open,
+  organization
+}: Expected) {
   const held = open.reduce((sum, { amount }) => sum + amount, 0n)
   const credit = yield* (yield* Ledger).credit(organization)
   assert.deepStrictEqual(credit, { balance: nanoUsd(balance), held: nanoUsd(held) })

@@ -31,7 +31,7 @@ export const layer = Layer.effect(
       if (account !== undefined) {
         account.held = nanoUsd(account.held - hold.amount)
         account.balance = nanoUsd(account.balance - cost)
-        if (cost > 0n) account.entries.push({ amount: nanoUsd(-cost), holdId: id })
+        if (cost > 0n) account.entries.push({ amount: nanoUsd(0n - cost), holdId: id })
       }
       if (settlement !== null) {
         usage.push({

@@ -34,27 +34,32 @@ export const take = Effect.fn("DirectoryLock.take")(function*(directory: string)
       return Number.isSafeInteger(pid) && pid !== process.pid ? [pid] : []
     }))
 
-  const letGo = Effect.andThen(files.remove(own, { force: true }), Effect.sync(() => held.delete(own))).pipe(Effect.orDie)
+  const removeClaim = Effect.orDie(files.remove(own, { force: true }))
+  const forget = Effect.sync(() => held.delete(own))
 
-  const claimIt = Effect.gen(function*() {
-    held.add(own)
-    yield* files.makeDirectory(directory, { recursive: true })
-    yield* files.writeFileString(own, "", { mode: 0o600 })
+  const refuseOthers = Effect.gen(function*() {
     for (const pid of yield* others) {
       if (isAlive(pid)) return yield* new DirectoryInUse({ directory, pid })
       yield* files.remove(path.join(directory, claimOf(pid)), { force: true })
     }
-  }).pipe(Effect.onError(() => letGo))
+  })
 
-  const attempt = Effect.suspend(() =>
-    held.has(own) ? Effect.fail(new DirectoryInUse({ directory, pid: process.pid })) : claimIt)
+  const attempt = Effect.suspend(() => {
+    if (held.has(own)) return Effect.fail(new DirectoryInUse({ directory, pid: process.pid }))
+    held.add(own)
+    return files.makeDirectory(directory, { recursive: true }).pipe(
+      Effect.andThen(files.writeFileString(own, "", { mode: 0o600 })),
+      Effect.andThen(Effect.onError(refuseOthers, () => removeClaim)),
+      Effect.onError(() => forget)
+    )
+  })
 
   // Two that saw each other both stepped back; the pauses differ, so one of them comes first in the end.
   const pauses = Schedule.spaced("100 millis").pipe(Schedule.jittered, Schedule.upTo({ times: 5 }))
 
   yield* Effect.acquireRelease(
     Effect.retry(attempt, { schedule: pauses, while: Predicate.isTagged("DirectoryInUse") }),
-    () => letGo
+    () => Effect.andThen(removeClaim, forget)
   )
 })
 

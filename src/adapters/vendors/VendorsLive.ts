@@ -34,7 +34,7 @@ export const layer = (upstreams: ReadonlyArray<Upstream>): Layer.Layer<Upstreams
         const text = yield* transport.post(upstream, protocol.path, request, protocol.errorText)
         const body = yield* Effect.try({
           try: (): unknown => JSON.parse(text),
-          catch: () => failed(upstream, "malformed_answer", `the answer is not JSON: ${text.slice(0, 200)}`)
+          catch: () => failed(upstream, "malformed_answer", `an answer of ${text.length} characters is not JSON`)
         })
         const completion = protocol.read(body)
         return Result.isSuccess(completion)

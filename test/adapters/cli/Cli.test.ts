@@ -371,7 +371,7 @@ describe("keys", () => {
       })
       assert.deepStrictEqual(yield* states, { ...aDayLater, "command line": "revoked" })
       assert.notInclude((yield* typed("keys", "list", "--json")).stdout, key.key)
-      assert.strictEqual(refusal(yield* typed("keys", "revoke", "nonsense")), 'No API key is named "nonsense".')
+      assert.strictEqual(refusal(yield* typed("keys", "revoke", "nonsense")), 'No API key has the id "nonsense".')
     })
   )
 })

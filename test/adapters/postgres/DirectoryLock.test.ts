@@ -25,7 +25,7 @@ layer(NodeServices.layer, { excludeTestServices: true })("DirectoryLock", (it) =
       yield* first.tell("go")
       assert.strictEqual(yield* first.hear, "taken")
       const error = yield* Effect.flip(DirectoryLock.take(directory))
-      assert.strictEqual(error.pid, first.pid)
+      assert.strictEqual(error._tag === "DirectoryInUse" ? error.pid : undefined, first.pid)
       assert.include(error.message, `process ${first.pid}`)
 
       yield* first.leave
@@ -82,10 +82,20 @@ layer(NodeServices.layer, { excludeTestServices: true })("DirectoryLock", (it) =
       const scope = yield* Scope.make()
       yield* Scope.provide(DirectoryLock.take(directory), scope)
       const error = yield* Effect.flip(DirectoryLock.take(directory))
-      assert.strictEqual(error.pid, process.pid)
+      assert.strictEqual(error._tag === "DirectoryInUse" ? error.pid : undefined, process.pid)
       yield* Scope.close(scope, Exit.void)
       assert.deepStrictEqual(yield* filesIn(directory), [])
       yield* DirectoryLock.take(directory)
+    })
+  )
+
+  it.effect("says what is wrong with a directory that cannot be made", () =>
+    Effect.gen(function* () {
+      const directory = yield* emptyDirectory
+      const files = yield* FileSystem.FileSystem
+      yield* Effect.orDie(files.writeFileString(`${directory}/file`, ""))
+      const error = yield* Effect.flip(DirectoryLock.take(`${directory}/file/data`))
+      assert.strictEqual(error._tag, "PlatformError")
     })
   )
 })

@@ -75,7 +75,7 @@ describe("GroupCommit", () => {
     Effect.gen(function* () {
       let asked = 0
       const write = yield* GroupCommit.make(
-        (_: ReadonlyArray<number>) => Effect.suspend(() => Effect.fail(`away ${++asked}`)),
+        (): Effect.Effect<ReadonlyArray<number>, string> => Effect.suspend(() => Effect.fail(`away ${++asked}`)),
         { most: 10, mayBlameItem: (error) => !error.startsWith("away") }
       )
       const exits = yield* Effect.forEach([1, 2, 3], (item) => Effect.exit(write(item)), { concurrency: "unbounded" })

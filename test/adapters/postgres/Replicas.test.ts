@@ -5,6 +5,7 @@ import * as Migrations from "../../../src/adapters/postgres/Migrations.ts"
 import { Ledger } from "../../../src/application/ports/storage/Ledger.ts"
 import { nanoUsd } from "../../../src/domain/shared/Money.ts"
 import { account, holdRequest, settlement } from "../../conformance/Samples.ts"
+import { StoreProbe } from "../../conformance/StoreProbe.ts"
 import { freshDatabase } from "../../fixtures/Postgres.ts"
 import { onServer } from "./Stores.ts"
 
@@ -18,15 +19,14 @@ const replicas = Effect.fnUntraced(function* (url: string) {
   )
 })
 
+const none = { endings: 0, charges: 0 }
+
 describe("Three replicas", () => {
   it.live("run each migration once when they start at once on an empty database", () =>
     Effect.gen(function* () {
       for (let round = 0; round < 5; round++) {
         const url = Redacted.make(yield* emptyDatabase)
-        const start = Effect.provide(
-          Migrations.run,
-          Layer.fresh(Clients.server({ url, maxConnections: 2 }))
-        )
+        const start = Effect.provide(Migrations.run, Layer.fresh(Clients.server({ url, maxConnections: 2 })))
         const ran = yield* Effect.all([start, start, start], { concurrency: "unbounded" })
         assert.deepStrictEqual(
           ran.flat().map(([, name]) => name),
@@ -67,28 +67,37 @@ describe("Three replicas", () => {
     })
   )
 
-  it.live("charge a hold once, whichever of them settles, releases or sweeps it", () =>
+  it.live("end a lapsed hold once, whichever of them settles, releases or sweeps it", () =>
     Effect.gen(function* () {
       const stores = yield* replicas(yield* emptyDatabase)
       const [first] = stores
       assert.isDefined(first)
       const ledgers = stores.map((store) => Context.get(store, Ledger))
+      const ledger = Context.get(first, Ledger)
       const organization = yield* Effect.provide(account(1_000n), first)
-      for (let round = 0; round < 20; round++) {
+      let charges = 0n
+      for (let round = 0; round < 30; round++) {
         const request = holdRequest(organization, 10n)
-        yield* Context.get(first, Ledger).hold(request)
+        const settled = settlement(request.id, 10n)
+        yield* ledger.hold(request)
+        yield* ledger.renew([{ holdId: request.id, checkpoint: settled }])
+        yield* Context.get(first, StoreProbe).pass("31 seconds")
         const endings = yield* Effect.all(
           ledgers.flatMap((ledger) => [
-            Effect.map(ledger.settle(settlement(request.id, 10n)), (charged) => charged !== null),
-            Effect.as(ledger.sweep, false),
-            Effect.map(ledger.settle(settlement(request.id, 10n)), (charged) => charged !== null)
+            Effect.map(ledger.sweep, (swept) => ({ endings: swept, charges: swept })),
+            Effect.map(ledger.settle(settled), (charge) => (charge === null ? none : { endings: 1, charges: 1 })),
+            Effect.map(ledger.release(request.id), (released) => (released ? { endings: 1, charges: 0 } : none))
           ]),
           { concurrency: "unbounded" }
         )
-        assert.strictEqual(endings.filter(Boolean).length, 1)
+        assert.strictEqual(
+          endings.reduce((sum, { endings }) => sum + endings, 0),
+          1
+        )
+        charges += BigInt(endings.reduce((sum, { charges }) => sum + charges, 0))
       }
-      const credit = yield* Context.get(first, Ledger).credit(organization)
-      assert.deepStrictEqual(credit, { balance: nanoUsd(800n), held: nanoUsd(0n) })
+      const credit = yield* ledger.credit(organization)
+      assert.deepStrictEqual(credit, { balance: nanoUsd(1_000n - 10n * charges), held: nanoUsd(0n) })
     })
   )
 

@@ -1,7 +1,7 @@
 import { assert, layer } from "@effect/vitest"
 import { Cause, Context, Duration, Effect, Exit, Layer, Schedule } from "effect"
-import { createServer, connect, type Socket } from "node:net"
 import { once } from "node:events"
+import { createServer, connect, type Socket } from "node:net"
 import { Ledger } from "../../../src/application/ports/storage/Ledger.ts"
 import { StoreHealth } from "../../../src/application/ports/storage/StoreHealth.ts"
 import { StoreUnavailable } from "../../../src/application/ports/storage/StoreUnavailable.ts"

@@ -1,10 +1,10 @@
-import { freshDatabase } from "../../fixtures/Postgres.ts"
 import { apiKeysSuite } from "../../conformance/ApiKeys.ts"
 import { ledgerSuite } from "../../conformance/Ledger.ts"
 import { membersSuite } from "../../conformance/Members.ts"
 import { organizationsSuite } from "../../conformance/Organizations.ts"
 import { storeHealthSuite } from "../../conformance/StoreHealth.ts"
 import { usageEventsSuite } from "../../conformance/UsageEvents.ts"
+import { freshDatabase } from "../../fixtures/Postgres.ts"
 import { onServer, shared } from "./Stores.ts"
 
 const store = shared(onServer(await freshDatabase("stores")))

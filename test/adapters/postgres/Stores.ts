@@ -4,11 +4,11 @@ import { SqlClient, SqlSchema } from "effect/sql"
 import { mkdtemp, rm } from "node:fs/promises"
 import { tmpdir } from "node:os"
 import { join } from "node:path"
+import { afterAll } from "vitest"
 import * as Clients from "../../../src/adapters/postgres/Clients.ts"
 import * as PostgresLive from "../../../src/adapters/postgres/PostgresLive.ts"
 import { HoldId, OrganizationId } from "../../../src/domain/shared/Ids.ts"
 import { NanoUsd } from "../../../src/domain/shared/Money.ts"
-import { afterAll } from "vitest"
 import { StoreProbe } from "../../conformance/StoreProbe.ts"
 
 const Probe = Layer.effect(
@@ -36,16 +36,11 @@ const Stores = Layer.merge(PostgresLive.layer, Probe)
 
 /** The stores on a Postgres server, with a client of their own. */
 export const onServer = (url: string) =>
-  Layer.fresh(Stores).pipe(
-    Layer.provideMerge(Clients.server({ url: Redacted.make(url), maxConnections: 4 }))
-  )
+  Layer.fresh(Stores).pipe(Layer.provideMerge(Clients.server({ url: Redacted.make(url), maxConnections: 4 })))
 
 /** The stores on an embedded PGlite. */
 export const onPglite = (directory: string) =>
-  Layer.fresh(Stores).pipe(
-    Layer.provideMerge(Clients.embedded(directory)),
-    Layer.provide(NodeServices.layer)
-  )
+  Layer.fresh(Stores).pipe(Layer.provideMerge(Clients.embedded(directory)), Layer.provide(NodeServices.layer))
 
 /** An empty directory that is deleted after the tests of the file. */
 export const temporaryDirectory = async (): Promise<string> => {

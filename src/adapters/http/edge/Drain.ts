@@ -1,4 +1,4 @@
-import { Clock, Context, Deferred, Duration, Effect, Layer } from "effect"
+import { Clock, Context, Deferred, Duration, Effect, type Fiber, Layer } from "effect"
 import type { Server } from "node:http"
 
 export interface DrainOptions {
@@ -13,8 +13,12 @@ export class Drain extends Context.Service<Drain, {
   readonly isDraining: () => boolean
   /** The server whose listener closes after the delay. */
   readonly guard: (server: Server) => Server
-  readonly enter: () => void
-  readonly leave: () => void
+  /** A request begins to run on this fiber, which the deadline interrupts. */
+  readonly enter: (request: Fiber.Fiber<unknown, unknown>) => void
+  /** The request ends by itself at the deadline, as a stream does with an error event. */
+  readonly spare: (request: Fiber.Fiber<unknown, unknown>) => void
+  readonly leave: (request: Fiber.Fiber<unknown, unknown>) => void
+  readonly isOver: () => boolean
   /** Done at the deadline: what still runs has to end now. */
   readonly deadline: Deferred.Deferred<void>
   readonly run: Effect.Effect<void>
@@ -25,14 +29,16 @@ export class Drain extends Context.Service<Drain, {
       Effect.gen(function*() {
         const deadline = yield* Deferred.make<void>()
         let draining = false
-        let running = 0
+        const running = new Set<Fiber.Fiber<unknown, unknown>>()
+        const spared = new WeakSet<Fiber.Fiber<unknown, unknown>>()
+        let over = false
         let server: Server | undefined
 
         /** Until nothing runs, or the time is up. */
         const idleWithin = (time: Duration.Duration) =>
           Effect.gen(function*() {
             const until = (yield* Clock.currentTimeMillis) + Duration.toMillis(time)
-            while (running > 0 && (yield* Clock.currentTimeMillis) < until) yield* Effect.sleep("20 millis")
+            while (running.size > 0 && (yield* Clock.currentTimeMillis) < until) yield* Effect.sleep("20 millis")
           })
 
         const run = Effect.gen(function*() {
@@ -42,7 +48,9 @@ export class Drain extends Context.Service<Drain, {
           // Open any longer it would be sent new requests without end.
           server?.close()
           yield* idleWithin(options.timeout)
-          if (running > 0) yield* Effect.logWarning(`Ending ${running} requests at the drain deadline.`)
+          if (running.size > 0) yield* Effect.logWarning(`Ending ${running.size} requests at the drain deadline.`)
+          over = true
+          for (const request of running) if (!spared.has(request)) request.interruptUnsafe()
           yield* Deferred.succeed(deadline, undefined)
           yield* idleWithin(Duration.seconds(2))
           // Idle connections, and clients that do not read what they asked for.
@@ -52,8 +60,10 @@ export class Drain extends Context.Service<Drain, {
         return Drain.of({
           isDraining: () => draining,
           guard: (guarded) => server = guarded,
-          enter: () => void running++,
-          leave: () => void running--,
+          enter: (request) => void running.add(request),
+          spare: (request) => void spared.add(request),
+          leave: (request) => void running.delete(request),
+          isOver: () => over,
           deadline,
           run
         })

@@ -1,4 +1,4 @@
-import { Cause, Clock, Context, Deferred, Effect, Exit, Metric, References } from "effect"
+import { Cause, Clock, Context, Effect, Exit, Metric, References } from "effect"
 import { HttpServerError, HttpServerRequest, HttpServerResponse } from "effect/http"
 import { Ids } from "../../../application/ports/runtime/Ids.ts"
 import { StoreUnavailable } from "../../../application/ports/storage/StoreUnavailable.ts"
@@ -59,14 +59,12 @@ export const edge = <R>(
     const ids = yield* Ids
     const drain = yield* Drain
     const known = new Set(routes.map(({ path }) => path))
-    const stopping = Effect.andThen(Deferred.await(drain.deadline), Effect.fail(new ServiceStopping()))
 
     const finish = Effect.fnUntraced(function*(
       request: HttpServerRequest.HttpServerRequest,
       state: RequestState,
       started: number
     ) {
-      drain.leave()
       const ms = (yield* Clock.currentTimeMillis) - started
       const path = pathOf(request.url)
       const labels = { method: request.method, route: known.has(path) ? path : "other" }
@@ -96,7 +94,9 @@ export const edge = <R>(
       request: HttpServerRequest.HttpServerRequest,
       state: RequestState
     ) {
-      const failure = asFailure(Cause.squash(cause), routes, request)
+      const failure = Cause.hasInterruptsOnly(cause)
+        ? new ServiceStopping()
+        : asFailure(Cause.squash(cause), routes, request)
       if (failure._tag === "UnexpectedFailure") yield* Effect.logError("A request failed unexpectedly.", cause)
       if (failure._tag === "StoreUnavailable") yield* Effect.logError("The store cannot be reached.", cause)
       return respond(failure, state.id)
@@ -107,13 +107,17 @@ export const edge = <R>(
       const started = yield* Clock.currentTimeMillis
       const given = request.headers["x-request-id"]
       const state = new RequestState(given !== undefined && acceptableId.test(given) ? given : yield* ids.next)
-      drain.enter()
+      const fiber = yield* Effect.fiber
+      drain.enter(fiber)
       yield* Effect.addFinalizer((exit) => {
+        drain.leave(fiber)
         if (Exit.hasInterrupts(exit)) state.status = clientGone
         return finish(request, state, started)
       })
-      const answer = yield* Effect.catchCause(Effect.raceFirst(app, stopping), (cause) =>
-        Cause.hasInterruptsOnly(cause) ? Effect.failCause(cause) : answerFailure(cause, request, state)).pipe(
+      const answer = yield* Effect.catchCause(app, (cause) =>
+        Cause.hasInterruptsOnly(cause) && !drain.isOver()
+          ? Effect.failCause(cause)
+          : answerFailure(cause, request, state)).pipe(
           Effect.provideContext(
             Context.make(CurrentRequest, state).pipe(
               Context.add(References.CurrentLogAnnotations, { requestId: state.id })
@@ -140,8 +144,8 @@ const asFailure = (
   error: unknown,
   routes: ReadonlyArray<RouteEntry>,
   request: HttpServerRequest.HttpServerRequest
-): Extract<GatewayFailure, UnexpectedFailure | ServiceStopping | StoreUnavailable | ReturnType<typeof refusal>> =>
-  error instanceof StoreUnavailable || error instanceof ServiceStopping
+): Extract<GatewayFailure, UnexpectedFailure | StoreUnavailable | ReturnType<typeof refusal>> =>
+  error instanceof StoreUnavailable
     ? error
     : HttpServerError.isHttpServerError(error) && error.reason._tag === "RouteNotFound"
     ? refusal(routes, request.method, pathOf(request.url))

@@ -69,6 +69,7 @@ export class EventStreams extends Context.Service<EventStreams, {
         includeUsage: boolean,
         requestId: string
       ) {
+        drain.spare(yield* Effect.fiber)
         const pieces: Pieces = yield* Queue.bounded<Uint8Array, Cause.Done>(waiting)
         const writer = new ChunkWriter(answer, includeUsage)
         const stopped = yield* Deferred.make<never, ServiceStopping>()
@@ -122,12 +123,15 @@ class ChunkWriter {
   readonly #answer: Answer
   readonly #includeUsage: boolean
   readonly #head: string
+  /** What every chunk but the last has of the usage. */
+  readonly #noUsage: object
   #first = true
 
   constructor(answer: Answer, includeUsage: boolean) {
     this.#answer = answer
     this.#includeUsage = includeUsage
     this.#head = chunkHead(answer)
+    this.#noUsage = includeUsage ? { usage: null } : {}
   }
 
   write(events: ReadonlyArray<ChatEvent>): string {
@@ -146,7 +150,7 @@ class ChunkWriter {
           text += this.#chunk({
             ...event.serviceTier === undefined ? {} : { service_tier: event.serviceTier },
             choices: [{ index: event.index, delta, finish_reason: event.finishReason ?? null }],
-            ...this.#includeUsage ? { usage: null } : {}
+            ...this.#noUsage
           })
         }
       }
@@ -156,7 +160,7 @@ class ChunkWriter {
 
   /** The chunk that ends a failed stream; no `[DONE]` follows it. */
   error(error: GatewayFailure, requestId: string): string {
-    return this.#chunk({ error: envelopeOf(error, requestId).error, choices: [] })
+    return this.#chunk({ error: envelopeOf(error, requestId).error, choices: [], ...this.#noUsage })
   }
 
   #chunk(rest: object): string {

@@ -1,9 +1,11 @@
 import { Option, Predicate, Result, Schema } from "effect"
 import { none, type Usage } from "../../../domain/billing/Usage.ts"
-import type { ChatMessage, ToolMessage, ToolPart } from "../../../domain/completion/ChatMessage.ts"
+import type { AssistantMessage, ChatMessage, ToolMessage, ToolPart } from "../../../domain/completion/ChatMessage.ts"
 import { type ChatRequest, outputLimit } from "../../../domain/completion/ChatRequest.ts"
 import type { Choice, FinishReason, ServedTier } from "../../../domain/completion/Completion.ts"
+import { InvalidRequest } from "../../../domain/completion/CompletionErrors.ts"
 import type { CompletionEvent, Delta } from "../../../domain/completion/CompletionEvent.ts"
+import type { Issue } from "../../../domain/shared/Issue.ts"
 import type { Dialect, Malformed, Protocol, StreamReader, UpstreamSaid } from "../Protocol.ts"
 
 /**
@@ -12,7 +14,12 @@ import type { Dialect, Malformed, Protocol, StreamReader, UpstreamSaid } from ".
  */
 export const openAiChat: Protocol = {
   path: "/chat/completions",
-  write: ({ outputCap, request, route }, dialect) => Result.succeed(write(request, route.upstreamModel, outputCap, dialect)),
+  write: ({ outputCap, request, route }, dialect) => {
+    const issues = dialect.extensions ? [] : beyondReference(request)
+    return issues.length > 0
+      ? Result.fail(new InvalidRequest({ issues }))
+      : Result.succeed(write(request, route.upstreamModel, outputCap, dialect))
+  },
   read: (body) => {
     const failure = inBandError(body)
     return failure !== undefined ? Result.fail(failure) : Result.map(decodeAnswer(body), readAnswer)
@@ -35,6 +42,7 @@ const write = (request: ChatRequest, model: string, outputCap: number | undefine
     service_tier,
     stream,
     stream_options: _streamOptions,
+    tools = [],
     usage,
     ...same
   } = request
@@ -43,7 +51,8 @@ const write = (request: ChatRequest, model: string, outputCap: number | undefine
   return {
     ...same,
     model,
-    messages: writeMessages(messages, dialect),
+    messages: writeMessages(messages),
+    ...tools.length === 0 ? {} : { tools },
     ...limit === undefined ? {} : dialect.extensions && max_completion_tokens !== undefined
       ? { max_completion_tokens: limit }
       : { [dialect.outputLimit]: limit },
@@ -65,11 +74,37 @@ const write = (request: ChatRequest, model: string, outputCap: number | undefine
 const effortOf = (reasoning: ChatRequest["reasoning"]): string | undefined =>
   typeof reasoning?.["effort"] === "string" ? reasoning["effort"] : undefined
 
+/** What of a request a vendor without extensions has no field for. The answer's usage is the gateway's own affair. */
+const beyondReference = ({ messages, reasoning = {}, reasoning_effort, usage = {} }: ChatRequest): ReadonlyArray<Issue> => {
+  const unknown = (path: string): Issue => ({ path, message: "This model's provider has no such field" })
+  const { effort, ...restOfReasoning } = reasoning
+  const { include: _include, ...restOfUsage } = usage
+  const contradiction = effort === undefined || effort === reasoning_effort ||
+      (reasoning_effort === undefined && typeof effort === "string" && effort !== "")
+    ? []
+    : [{
+      path: "reasoning.effort",
+      message: reasoning_effort === undefined
+        ? "Expected a string that is not empty"
+        : "Expected the same value as reasoning_effort, or only one of the two"
+    }]
+  return [
+    ...contradiction,
+    ...Object.keys(restOfReasoning).map((key) => unknown(`reasoning.${key}`)),
+    ...Object.keys(restOfUsage).map((key) => unknown(`usage.${key}`)),
+    ...messages.flatMap((message, index) =>
+      message.role !== "assistant" ? [] : (["reasoning", "reasoning_content"] as const)
+        .filter((field) => message[field] !== undefined)
+        .map((field) => unknown(`messages[${index}].${field}`))
+    )
+  ]
+}
+
 /**
  * A tool's answer may hold only text on this wire. Its media follow in a user message after the last of the tools'
  * answers, since these have to stand together right behind the calls.
  */
-const writeMessages = (messages: ReadonlyArray<ChatMessage>, dialect: Dialect): ReadonlyArray<object> => {
+const writeMessages = (messages: ReadonlyArray<ChatMessage>): ReadonlyArray<object> => {
   const written: Array<object> = []
   let media: Array<object> = []
   const flush = () => {
@@ -78,24 +113,26 @@ const writeMessages = (messages: ReadonlyArray<ChatMessage>, dialect: Dialect): 
   }
   for (const message of messages) {
     if (message.role === "tool") {
-      written.push(writeToolAnswer(message, media, dialect))
+      written.push(writeToolAnswer(message, media))
       continue
     }
     flush()
-    if (message.role !== "assistant" || dialect.extensions) {
-      written.push(message)
-      continue
-    }
-    const { reasoning: _reasoning, reasoning_content: _reasoningContent, ...rest } = message
-    written.push(rest)
+    written.push(message.role === "assistant" ? writeAssistant(message) : message)
   }
   flush()
   return written
 }
 
-const writeToolAnswer = (message: ToolMessage, media: Array<object>, dialect: Dialect): object => {
+/** Vendors refuse lists without items. */
+const writeAssistant = ({ content, tool_calls = [], ...same }: AssistantMessage): object => ({
+  ...same,
+  ...content === undefined ? {} : { content: Array.isArray(content) && content.length === 0 ? "" : content },
+  ...tool_calls.length === 0 ? {} : { tool_calls }
+})
+
+const writeToolAnswer = (message: ToolMessage, media: Array<object>): object => {
   const { content, name, role, tool_call_id } = message
-  const named = name !== undefined && dialect.extensions ? { name } : {}
+  const named = name === undefined ? {} : { name }
   if (typeof content === "string") return { role, tool_call_id, content, ...named }
   const text = content.filter((part) => part.type === "text")
   const rest = content.filter((part) => part.type !== "text")
@@ -142,16 +179,6 @@ const asUri = (data: string, type: string): string =>
 
 const Maybe = <S extends Schema.Top>(schema: S) => Schema.optionalKey(Schema.NullOr(schema))
 
-const Tokens = Maybe(Schema.Unknown)
-
-const WireUsage = Schema.Struct({
-  prompt_tokens: Tokens,
-  completion_tokens: Tokens,
-  total_tokens: Tokens,
-  prompt_tokens_details: Maybe(Schema.Struct({ cached_tokens: Tokens, cache_write_tokens: Tokens })),
-  completion_tokens_details: Maybe(Schema.Struct({ reasoning_tokens: Tokens }))
-})
-
 const texts = {
   content: Maybe(Schema.String),
   reasoning: Maybe(Schema.String),
@@ -172,16 +199,18 @@ const Answer = Schema.Struct({
     })
   })),
   service_tier: Maybe(Schema.String),
-  usage: Maybe(WireUsage)
+  usage: Schema.optionalKey(Schema.Unknown)
 })
 
 const decodeAnswer = Schema.decodeUnknownResult(Answer)
+
+const asIndex = (index: number | null | undefined): number | undefined => index != null && index >= 0 ? index : undefined
 
 const readAnswer = (answer: typeof Answer.Type) => ({
   choices: answer.choices.map(({ finish_reason, index, message }, position): Choice => {
     const reasoning = message.reasoning ?? message.reasoning_content
     return {
-      index: index ?? position,
+      index: asIndex(index) ?? position,
       finishReason: readFinish(finish_reason, (message.tool_calls?.length ?? 0) > 0),
       content: message.content ?? null,
       ...typeof reasoning === "string" ? { reasoning } : {},
@@ -192,7 +221,7 @@ const readAnswer = (answer: typeof Answer.Type) => ({
     }
   }),
   ...tier(answer.service_tier),
-  ...answer.usage == null ? {} : usageField(readUsage(answer.usage))
+  ...usageField(readUsage(answer.usage))
 })
 
 const tier = (served: string | null | undefined): { readonly serviceTier?: ServedTier } =>
@@ -236,7 +265,7 @@ const Chunk = Schema.Struct({
     }))
   }))),
   service_tier: Maybe(Schema.String),
-  usage: Maybe(WireUsage)
+  usage: Schema.optionalKey(Schema.Unknown)
 })
 
 const decodeChunk = Schema.decodeUnknownResult(Chunk)
@@ -257,7 +286,7 @@ class Reader implements StreamReader {
     try {
       json = JSON.parse(data)
     } catch {
-      return Result.fail(malformed(`a frame is not JSON: ${data.slice(0, 200)}`))
+      return Result.fail(malformed(`a frame of ${data.length} characters is not JSON`))
     }
     const failure = inBandError(json)
     if (failure !== undefined) return Result.fail(failure)
@@ -283,9 +312,9 @@ class Reader implements StreamReader {
 
   #events(chunk: typeof Chunk.Type): ReadonlyArray<CompletionEvent> {
     const events: Array<CompletionEvent> = []
-    for (const { delta, finish_reason, index = 0 } of chunk.choices ?? []) {
+    for (const { delta, finish_reason, index } of chunk.choices ?? []) {
       const calls = delta?.tool_calls?.map(({ function: called, id, index: at }, position) => {
-        const call = at ?? position
+        const call = asIndex(at) ?? position
         const first = !this.#called.has(call)
         this.#called.add(call)
         return {
@@ -296,11 +325,12 @@ class Reader implements StreamReader {
         }
       })
       const reasoning = delta?.reasoning ?? delta?.reasoning_content
-      const finished = finish_reason != null
+      // Some repeat the reason with the usage.
+      const finished = finish_reason != null && !this.#finished
       if (finished) this.#finished = true
       const event: Delta = {
         _tag: "Delta",
-        index,
+        index: asIndex(index) ?? 0,
         ...delta?.role == null ? {} : { role: "assistant" },
         ...delta?.content == null ? {} : { content: delta.content },
         ...typeof reasoning === "string" ? { reasoning } : {},
@@ -319,14 +349,25 @@ class Reader implements StreamReader {
 
 // -- Usage ------------------------------------------------------------------------------------------------------------
 
+const Tokens = Maybe(Schema.Unknown)
+
+const decodeUsage = Schema.decodeUnknownOption(Schema.Struct({
+  prompt_tokens: Tokens,
+  completion_tokens: Tokens,
+  total_tokens: Tokens,
+  prompt_tokens_details: Maybe(Schema.Struct({ cached_tokens: Tokens, cache_write_tokens: Tokens })),
+  completion_tokens_details: Maybe(Schema.Struct({ reasoning_tokens: Tokens }))
+}))
+
 /**
  * `prompt_tokens` includes the cached ones; `completion_tokens` includes reasoning, but for vendors whose total shows
- * that it does not. Counts that cannot be are as good as none: the text is counted instead.
+ * that it does not. Counts that cannot be, such as no tokens at all, are as good as none: the text is counted instead.
  */
-const readUsage = (wire: typeof WireUsage.Type): Usage | undefined => {
-  const prompt = asCount(wire.prompt_tokens)
-  const completion = asCount(wire.completion_tokens)
-  if (prompt === undefined || completion === undefined) return undefined
+const readUsage = (reported: unknown): Usage | undefined => {
+  const wire = Option.getOrUndefined(decodeUsage(reported))
+  const prompt = asCount(wire?.prompt_tokens)
+  const completion = asCount(wire?.completion_tokens)
+  if (wire === undefined || prompt === undefined || completion === undefined || prompt + completion === 0) return undefined
   const cacheRead = Math.min(asCount(wire.prompt_tokens_details?.cached_tokens) ?? 0, prompt)
   const cacheWrite = Math.min(asCount(wire.prompt_tokens_details?.cache_write_tokens) ?? 0, prompt - cacheRead)
   const reasoning = asCount(wire.completion_tokens_details?.reasoning_tokens) ?? 0
