@@ -124,7 +124,7 @@ describe("Authenticate", () => {
     }).pipe(Effect.provide(layer))
   )
 
-  it.effect.fails("asks a store again at once that was away", () =>
+  it.effect("asks a store again at once that was away", () =>
     Effect.gen(function* () {
       const lookUps = yield* LookUps
       const { byKey } = yield* Authenticate

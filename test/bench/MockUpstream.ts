@@ -2,7 +2,7 @@
  * An OpenAI-compatible upstream in a process of its own, on plain `node:http`: whatever it spends is missing from the
  * contender, so every answer is rendered before the first request. Started with the port as its argument.
  *
- * `GET /departures` lists the streams whose client left early, by the marker of the request.
+ * `GET /visits` lists the requests of `bench-paced` and `bench-stalled` by their markers, and when a client left early.
  */
 import { createServer, type ServerResponse } from "node:http"
 import { completionsPath, frameCount, frameGap } from "./Workload.ts"
@@ -59,13 +59,15 @@ const streams = {
   "bench-paced": [renderStream("bench-paced", false), renderStream("bench-paced", true)]
 } as const
 
-const departures: Array<{ readonly marker: string; readonly at: number }> = []
+const visits: Array<{ readonly marker: string; leftAt: number | null }> = []
 
-const noteDeparture = (response: ServerResponse, body: ChatBody) =>
+const noteVisit = (response: ServerResponse, body: ChatBody) => {
+  const visit: (typeof visits)[number] = { marker: body.messages.at(-1)?.content ?? "", leftAt: null }
+  visits.push(visit)
   response.once("close", () => {
-    if (response.writableFinished) return
-    departures.push({ marker: body.messages.at(-1)?.content ?? "", at: Date.now() })
+    if (!response.writableFinished) visit.leftAt = Date.now()
   })
+}
 
 const pick = (model: keyof typeof streams, body: ChatBody) =>
   streams[model][body.stream_options?.include_usage === true ? 1 : 0]
@@ -84,7 +86,7 @@ const burst = (response: ServerResponse, body: ChatBody) => {
 const paced = (response: ServerResponse, body: ChatBody) => {
   const { frames, end } = pick("bench-paced", body)
   const pending = frames.values()
-  noteDeparture(response, body)
+  noteVisit(response, body)
   response.writeHead(200, streamHeaders)
   const send = () => {
     const next = pending.next()
@@ -107,7 +109,7 @@ const answer = (response: ServerResponse, body: ChatBody) => {
     case "bench-paced":
       return paced(response, body)
     case "bench-stalled":
-      return noteDeparture(response, body)
+      return noteVisit(response, body)
     default:
       return response.writeHead(404).end()
   }
@@ -121,8 +123,8 @@ const server = createServer((request, response) => {
     request.on("end", () => answer(response, JSON.parse(text) as ChatBody))
     return
   }
-  if (request.url === "/departures") {
-    response.writeHead(200, { "content-type": "application/json" }).end(JSON.stringify(departures))
+  if (request.url === "/visits") {
+    response.writeHead(200, { "content-type": "application/json" }).end(JSON.stringify(visits))
     return
   }
   response.writeHead(404).end()

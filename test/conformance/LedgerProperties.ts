@@ -176,6 +176,6 @@ export const ledgerProperties = (
         assert.deepStrictEqual(expected.open, [])
         yield* assertAsExpected(expected)
       }),
-    { timeout: 120_000, arbitrary: { runs: 60 } }
+    { timeout: 120_000, arbitrary: { runs: 40 } }
   )
 }

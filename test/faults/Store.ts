@@ -1,5 +1,5 @@
 import { NodeCrypto, NodeServices } from "@effect/platform-node"
-import { Effect, Layer, Redacted } from "effect"
+import { Effect, Layer, Record, Redacted } from "effect"
 import { SqlClient } from "effect/sql"
 import * as IdsLive from "../../src/adapters/crypto/IdsLive.ts"
 import * as KeyTextsLive from "../../src/adapters/crypto/KeyTextsLive.ts"
@@ -32,17 +32,18 @@ export const openAccounts = <Org extends string>(
   store: Store,
   credits: Readonly<Record<Org, number>>
 ): Promise<Readonly<Record<Org, string>>> =>
-  Effect.gen(function* () {
-    const accounts = yield* Accounts
-    const keys: Record<string, string> = {}
-    for (const [organization, credit] of Object.entries<number>(credits)) {
-      yield* accounts.createOrganization(organization)
-      yield* accounts.addMember({ organization, name: "owner", role: "owner" })
-      if (credit > 0) yield* accounts.grantCredit({ organization, amount: fromUsd(credit), note: "test" })
-      keys[organization] = (yield* accounts.issueKey({ organization, name: "test" })).text
-    }
-    return keys
-  }).pipe(Effect.provide(accounts(store)), Effect.runPromise)
+  Effect.flatMap(Accounts, (accounts) =>
+    Effect.all(
+      Record.map(credits, (credit, organization) =>
+        Effect.gen(function* () {
+          yield* accounts.createOrganization(organization)
+          yield* accounts.addMember({ organization, name: "owner", role: "owner" })
+          if (credit > 0) yield* accounts.grantCredit({ organization, amount: fromUsd(credit), note: "test" })
+          return (yield* accounts.issueKey({ organization, name: "test" })).text
+        })
+      )
+    )
+  ).pipe(Effect.provide(accounts(store)), Effect.runPromise)
 
 /** What any process does every few seconds: ends the holds past their lease. Gives how many. */
 export const sweep = (store: Store): Promise<number> =>
@@ -55,6 +56,20 @@ export const appliedMigrations = (store: Store): Promise<ReadonlyArray<number>> 
     (sql) => sql<{ readonly migrationId: number }>`SELECT migration_id FROM schema_migrations ORDER BY created_at, 1`
   ).pipe(
     Effect.map((rows) => rows.map(({ migrationId }) => migrationId)),
+    Effect.provide(clientOf(store)),
+    Effect.runPromise
+  )
+
+/** Keeps an account locked meanwhile, so that nothing can be held or settled on it. */
+export const holdingAccount = <A>(store: Store, org: string, use: () => Promise<A>): Promise<A> =>
+  Effect.gen(function* () {
+    const sql = yield* SqlClient.SqlClient
+    yield* sql`
+      SELECT 1 FROM credit_accounts a JOIN organizations o ON o.id = a.organization_id
+      WHERE o.name = ${org} FOR UPDATE OF a`
+    return yield* Effect.promise(use)
+  }).pipe(
+    (held) => Effect.flatMap(SqlClient.SqlClient, (sql) => sql.withTransaction(held)),
     Effect.provide(clientOf(store)),
     Effect.runPromise
   )

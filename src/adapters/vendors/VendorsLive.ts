@@ -78,45 +78,48 @@ const events = (
         const reader = upstream.protocol.reader()
         let ended = false
 
-        const read = (data: ReadonlyArray<string>): Effect.Effect<Array<CompletionEvent>, UpstreamFailed> => {
+        /** Nothing good follows it. What arrived before it is delivered first, however the bytes were cut into packets. */
+        let failure: UpstreamFailed | undefined
+
+        const read = (data: ReadonlyArray<string>): ReadonlyArray<CompletionEvent> => {
           const events: Array<CompletionEvent> = []
           for (const item of data) {
             if (reader.isDone()) break
             const result = reader.read(item)
-            if (Result.isFailure(result)) return Effect.fail(streamFailure(upstream, result.failure))
+            if (Result.isFailure(result)) {
+              failure = streamFailure(upstream, result.failure)
+              break
+            }
             events.push(...result.success)
           }
-          return Effect.succeed(events)
+          return events
         }
 
-        const last = Effect.gen(function*() {
-          const events = yield* read(frames.end())
-          if (!reader.isComplete()) {
-            return yield* failed(upstream, "cut_off", "the stream ended before the answer was complete")
-          }
+        const take = (chunks: ReadonlyArray<Uint8Array>): ReadonlyArray<CompletionEvent> =>
+          chunks.flatMap((chunk) => {
+            if (failure !== undefined) return []
+            const data = frames.push(chunk)
+            if (data !== null) return read(data)
+            failure = failed(upstream, "malformed_answer", "a line of the stream has no end")
+            return []
+          })
+
+        const last = (): ReadonlyArray<CompletionEvent> => {
+          const events = read(frames.end())
           ended = true
-          return [...events, ...reader.finish()]
-        })
+          if (failure !== undefined) return events
+          if (reader.isComplete()) return [...events, ...reader.finish()]
+          failure = failed(upstream, "cut_off", "the stream ended before the answer was complete")
+          return events
+        }
 
         const next: Pull.Pull<readonly [CompletionEvent, ...Array<CompletionEvent>], UpstreamFailed> = Effect.suspend(
           () => {
+            if (failure !== undefined) return Effect.fail(failure)
             if (ended) return Cause.done()
-            const some: Effect.Effect<Array<CompletionEvent>, UpstreamFailed> = reader.isDone()
-              ? last
-              : pull.pipe(
-                Effect.flatMap((chunks) => {
-                  const data: Array<string> = []
-                  for (const chunk of chunks) {
-                    const completed = frames.push(chunk)
-                    if (completed === null) {
-                      return Effect.fail(failed(upstream, "malformed_answer", "a line of the stream has no end"))
-                    }
-                    data.push(...completed)
-                  }
-                  return read(data)
-                }),
-                Pull.catchDone(() => last)
-              )
+            const some = reader.isDone()
+              ? Effect.sync(last)
+              : pull.pipe(Effect.map(take), Pull.catchDone(() => Effect.sync(last)))
             return Effect.flatMap(some, ([head, ...rest]) => head === undefined ? next : Effect.succeed([head, ...rest]))
           }
         )

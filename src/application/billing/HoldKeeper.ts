@@ -33,10 +33,6 @@ export class HoldKeeper extends Context.Service<HoldKeeper, {
           : ledger.renew([...open].map(([holdId, checkpoint]) => ({ holdId, checkpoint: checkpoint() })))
       )
 
-      const endOverdue = Effect.suspend(() =>
-        Effect.forEach([...overdue], ([holdId, ending]) => Effect.tap(ending, () => forget(holdId)), { discard: true })
-      )
-
       const sweep = Effect.flatMap(ledger.sweep, (swept) =>
         swept === 0 ? Effect.void : Effect.logWarning(`Ended ${swept} credit holds that had outlived their process.`))
 
@@ -46,7 +42,10 @@ export class HoldKeeper extends Context.Service<HoldKeeper, {
           overdue.delete(hold)
         })
 
-      /** Ends a hold now or, when the store is away, at a later turn; until then its lease is renewed. */
+      /**
+       * Ends a hold now or, when the store is away, at a later turn; until then its lease is renewed. A hold whose
+       * ending fails otherwise is left to its lease and the sweep.
+       */
       const end = <A>(hold: HoldId, ending: Effect.Effect<A>, whenAway: A): Effect.Effect<A> =>
         Effect.tap(ending, () => forget(hold)).pipe(
           Effect.catchDefect((defect) =>
@@ -55,7 +54,7 @@ export class HoldKeeper extends Context.Service<HoldKeeper, {
                 overdue.set(hold, ending)
                 return whenAway
               })
-              : Effect.die(defect)
+              : Effect.andThen(forget(hold), Effect.die(defect))
           )
         )
 
@@ -63,7 +62,16 @@ export class HoldKeeper extends Context.Service<HoldKeeper, {
       const forgiving = (task: string, effect: Effect.Effect<void>) =>
         Effect.catchCause(effect, (cause) => Effect.logWarning(`Could not ${task} credit holds.`, cause))
 
-      yield* forgiving("end overdue", endOverdue).pipe(
+      /** All at once, so that they share a write; one that fails does not hold up the others. */
+      const endOverdue = Effect.suspend(() =>
+        Effect.forEach(
+          [...overdue],
+          ([holdId, ending]) => forgiving("end overdue", Effect.asVoid(end<unknown>(holdId, ending, undefined))),
+          { concurrency: "unbounded", discard: true }
+        )
+      )
+
+      yield* endOverdue.pipe(
         Effect.andThen(forgiving("renew", renew)),
         Effect.andThen(forgiving("sweep", sweep)),
         Effect.repeat(Schedule.spaced(interval)),

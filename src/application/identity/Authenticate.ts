@@ -1,4 +1,4 @@
-import { Cache, Clock, Context, Duration, Effect, Layer, Option } from "effect"
+import { Cache, Clock, Context, Duration, Effect, Exit, Layer, Option } from "effect"
 import type { Caller } from "../../domain/identity/ApiKey.ts"
 import { InvalidApiKey } from "../../domain/identity/IdentityErrors.ts"
 import { KeyTexts } from "../ports/runtime/KeyTexts.ts"
@@ -17,10 +17,10 @@ export class Authenticate extends Context.Service<Authenticate, {
       const keys = yield* ApiKeys
       const texts = yield* KeyTexts
 
-      const known = yield* Cache.make({
-        lookup: keys.findByDigest,
+      const known = yield* Cache.makeWith(keys.findByDigest, {
         capacity: 10_000,
-        timeToLive: Duration.seconds(2)
+        // A look-up that failed, since the store was away, says nothing of the key.
+        timeToLive: (exit) => Exit.isSuccess(exit) ? Duration.seconds(2) : Duration.zero
       })
 
       const byKey = Effect.fnUntraced(function*(text: string) {

@@ -55,25 +55,28 @@ layer(NodeServices.layer, { excludeTestServices: true })("DirectoryLock", (it) =
     })
   )
 
-  it.effect("lets one of several have it that come at once, also after a crash", () =>
-    Effect.gen(function* () {
-      const directory = yield* emptyDirectory
-      const dead = yield* holder(directory)
-      yield* dead.tell("go")
-      yield* dead.hear
-      yield* dead.kill
-      const rivals = yield* Effect.all([holder(directory), holder(directory), holder(directory)], {
-        concurrency: "unbounded"
-      })
-      yield* Effect.forEach(rivals, ({ tell }) => tell("go"), { concurrency: "unbounded" })
-      const said = yield* Effect.forEach(rivals, ({ hear }) => hear, { concurrency: "unbounded" })
-      const winner = rivals[said.indexOf("taken")]
-      assert.isDefined(winner)
-      assert.deepStrictEqual(
-        said.filter((line) => line !== "taken"),
-        [1, 2].map(() => new DirectoryLock.DirectoryInUse({ directory, pid: winner.pid ?? 0 }).message)
-      )
-    })
+  it.effect(
+    "lets one of several have it that come at once, also after a crash",
+    () =>
+      Effect.gen(function* () {
+        const directory = yield* emptyDirectory
+        const dead = yield* holder(directory)
+        yield* dead.tell("go")
+        yield* dead.hear
+        yield* dead.kill
+        const rivals = yield* Effect.all([holder(directory), holder(directory), holder(directory)], {
+          concurrency: "unbounded"
+        })
+        yield* Effect.forEach(rivals, ({ tell }) => tell("go"), { concurrency: "unbounded" })
+        const said = yield* Effect.forEach(rivals, ({ hear }) => hear, { concurrency: "unbounded" })
+        const winner = rivals[said.indexOf("taken")]
+        assert.isDefined(winner)
+        assert.deepStrictEqual(
+          said.filter((line) => line !== "taken"),
+          [1, 2].map(() => new DirectoryLock.DirectoryInUse({ directory, pid: winner.pid ?? 0 }).message)
+        )
+      }),
+    60_000
   )
 
   it.effect("refuses another part of the same process, until the first is done", () =>

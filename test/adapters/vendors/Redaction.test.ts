@@ -19,7 +19,7 @@ describe("a vendor's words", () => {
     "Bearer abcdefghijklmnop",
     "Bearer eyJhbGciOi.J9.x_y-z"
   ])("hold no %s either, whose ever it is", (secret) => {
-    expect(redact(`Incorrect API key provided: ${secret}.`, undefined)).toBe("Incorrect API key provided: [redacted].")
+    expect(redact(`Incorrect API key "${secret}"`, undefined)).toBe(`Incorrect API key "[redacted]"`)
   })
 
   test("are cut to a length", () => {

@@ -1,23 +1,29 @@
 import { Effect } from "effect"
 import type { Contender } from "../contenders/Contender.ts"
-import { abortDelays } from "../load/AbortProbe.ts"
+import { abortDelays, type AbortWay, abortWays } from "../load/AbortProbe.ts"
 import type { Measurement } from "../report/Measurement.ts"
 import { alternate, type Bounds } from "./Rounds.ts"
 
-const clientsEach = 25
+const clients = 50
 
-/** Clients that leave in the middle of a stream and before its first byte, in equal parts. */
-export const aborts = (contenders: ReadonlyArray<Contender>, upstream: Contender, { rounds }: Bounds) =>
-  alternate("abort", contenders, rounds, (contender, round) =>
-    abortDelays(contender, upstream, clientsEach, `round ${round}`).pipe(
-      Effect.map((delays): ReadonlyArray<Measurement> => {
-        const inTime = delays.filter((delay) => delay !== undefined && delay <= 1000)
-        const slowest = delays.some((delay) => delay === undefined)
-          ? []
-          : [{ metric: "abort.slowest", value: Math.max(...delays.map((delay) => delay ?? 0)) } as const]
-        return [{ metric: "abort.seen", value: (100 * inTime.length) / delays.length } as const, ...slowest].map(
-          (figure) => ({ ...figure, contender: contender.name, round })
-        )
-      })
-    )
-  )
+const percentInTime = (delays: ReadonlyArray<number | undefined>) =>
+  (100 * delays.filter((delay) => delay !== undefined && delay <= 1000).length) / delays.length
+
+/** Clients that leave in the middle of a stream, and clients that leave before its first byte. */
+export const aborts = Effect.fn("aborts")(function* (
+  contenders: ReadonlyArray<Contender>,
+  upstream: Contender,
+  { rounds }: Bounds
+) {
+  const measure = (way: AbortWay) => (contender: Contender, round: number) =>
+    Effect.map(abortDelays(way, contender, upstream, clients), (delays): ReadonlyArray<Measurement> => {
+      const seen = delays.filter((delay) => delay !== undefined)
+      const figures = [
+        ...(delays.length === 0 ? [] : [[way, percentInTime(delays)] as const]),
+        ...(seen.length === 0 ? [] : [[`${way}.slowest`, Math.max(...seen)] as const])
+      ]
+      return figures.map(([metric, value]) => ({ metric, contender: contender.name, round, value }))
+    })
+  const all = yield* Effect.forEach(abortWays, (way) => alternate(way, contenders, rounds, measure(way)))
+  return all.flat()
+})

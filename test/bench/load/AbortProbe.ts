@@ -4,10 +4,10 @@ import { Agent } from "node:http"
 import { setTimeout as sleep } from "node:timers/promises"
 import type { Contender } from "../contenders/Contender.ts"
 import { getJson } from "../machine/Http.ts"
-import { type BenchModel, requestBody } from "../Workload.ts"
+import { requestBody } from "../Workload.ts"
 import { openStream } from "./OpenStream.ts"
 
-const Departures = Schema.Array(Schema.Struct({ marker: Schema.String, at: Schema.Finite }))
+const Visits = Schema.Array(Schema.Struct({ marker: Schema.String, leftAt: Schema.NullOr(Schema.Finite) }))
 
 export class AbortProbeFailed extends Schema.TaggedError<AbortProbeFailed>()("AbortProbeFailed", {
   contender: Schema.String,
@@ -48,36 +48,39 @@ const leaveBeforeAnswer = async (contender: Contender, marker: string, afterMill
   return at
 }
 
-const ways: ReadonlyArray<readonly [BenchModel, typeof leaveMidStream]> = [
-  ["bench-paced", leaveMidStream],
-  ["bench-stalled", leaveBeforeAnswer]
-]
+const ways = {
+  "abort.stream": leaveMidStream,
+  "abort.waiting": leaveBeforeAnswer
+} as const
+export type AbortWay = keyof typeof ways
+export const abortWays = Object.keys(ways) as ReadonlyArray<AbortWay>
 
-/** Milliseconds from a client's leaving to the end of the upstream's request; `undefined` when it did not end. */
+/**
+ * Milliseconds from a client's leaving to the end of the upstream's request, `undefined` when it did not end. A request
+ * that had not reached the upstream when its client left has nothing to end and is not counted.
+ */
 export const abortDelays = Effect.fn("abortDelays")(function* (
+  way: AbortWay,
   contender: Contender,
   upstream: Contender,
-  clientsEach: number,
-  run: string
+  clients: number
 ) {
+  const run = crypto.randomUUID()
   const left = yield* Effect.tryPromise({
     try: (signal) =>
       Promise.all(
-        ways.flatMap(([model, leave]) =>
-          Array.from({ length: clientsEach }, async (_, n) => {
-            const marker = `${contender.name} ${run} ${model} ${n}`
-            return { marker, at: await leave(contender, marker, 200 + n * 10, signal) }
-          })
-        )
+        Array.from({ length: clients }, async (_, n) => {
+          const marker = `${run} ${n}`
+          return { marker, at: await ways[way](contender, marker, 200 + n * 10, signal) }
+        })
       ),
     catch: (cause) => new AbortProbeFailed({ contender: contender.name, reason: String(cause) })
   }).pipe(Effect.timeout("15 seconds"))
   yield* Effect.sleep("1500 millis")
-  const seen = new Map(
-    (yield* getJson(`${upstream.origin}/departures`, Departures)).map(({ marker, at }) => [marker, at] as const)
-  )
-  return left.map(({ marker, at }) => {
-    const end = seen.get(marker)
-    return end === undefined ? undefined : Math.max(0, end - at)
+  const visits = yield* getJson(`${upstream.origin}/visits`, Visits)
+  const leftAt = new Map(visits.map((visit) => [visit.marker, visit.leftAt] as const))
+  return left.flatMap(({ marker, at }) => {
+    const end = leftAt.get(marker)
+    return end === undefined ? [] : [end === null ? undefined : Math.max(0, end - at)]
   })
 })

@@ -77,9 +77,10 @@ export const number: Rule = {
 
 /** Integers up to those that a double holds exactly. */
 export const integer = ({ min }: { readonly min?: number } = {}): Rule => ({
-  allowed: fc.oneof(fc.integer(min === undefined ? {} : { min }), fc.maxSafeInteger()).map((value) =>
-    min !== undefined && value < min ? -value + min : value
-  ),
+  allowed:
+    min === undefined
+      ? fc.oneof(fc.integer(), fc.maxSafeInteger())
+      : fc.oneof(fc.integer({ min }), fc.maxSafeNat().map((value) => Math.max(value, min))),
   broken: () => [
     ...wrongTypes(isNumber),
     ...wrong("a fraction", 1.5, 1e-9),
