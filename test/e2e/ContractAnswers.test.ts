@@ -310,12 +310,8 @@ describe("answers of chat completions", () => {
       const { choices } = Contract.chatCompletion(JSON.parse(reply.text))
       const stream = await ask({ model: "echo", stream: true, stream_options: { include_usage: true }, ...fields })
       const chunks = chunksOf(stream, { includeUsage: true, model: "echo" })
-      const { content, ...calls } = choices[0].message
-      expect({ role: "assistant", content: null, ...calls, ...messageOf(chunks) }).toEqual({
-        role: "assistant",
-        ...calls,
-        content: content ?? ""
-      })
+      const { content, role: _, ...rest } = choices[0].message
+      expect({ content: "", ...messageOf(chunks) }).toEqual({ content: content ?? "", ...rest })
       expect(finishOf(chunks)).toEqual([choices[0].finish_reason])
     }
     expect(fake.log).toHaveLength(0)

@@ -47,11 +47,17 @@ export const ask = async (caller: Caller, body: object = hello(), signal?: Abort
   return { status: statusCode, headers, text: await content.text(), ms: performance.now() - started }
 }
 
-/** `GET` of a page that needs no key. */
-export const get = async (baseUrl: string, path: string): Promise<Answer> => {
+/** `GET` of a page, with or without a key. */
+export const get = async (baseUrl: string, path: string, key?: string): Promise<Answer> => {
   const started = performance.now()
-  const { body, headers, statusCode } = await request(`${baseUrl}${path}`, { dispatcher: agent })
-  return { status: statusCode, headers, text: await body.text(), ms: performance.now() - started }
+  const headers = key === undefined ? {} : { authorization: `Bearer ${key}` }
+  const answer = await request(`${baseUrl}${path}`, { dispatcher: agent, headers })
+  return {
+    status: answer.statusCode,
+    headers: answer.headers,
+    text: await answer.body.text(),
+    ms: performance.now() - started
+  }
 }
 
 /**
@@ -144,10 +150,5 @@ const Summary = Schema.Struct({
 })
 
 /** The billing summary as its owner sees it; the newest usage first. */
-export const billing = async ({ baseUrl, key }: Caller): Promise<typeof Summary.Type> => {
-  const { body } = await request(`${baseUrl}/v1/billing/summary`, {
-    dispatcher: agent,
-    headers: { authorization: `Bearer ${key}` }
-  })
-  return Schema.decodeUnknownSync(Summary)(await body.json())
-}
+export const billing = async ({ baseUrl, key }: Caller): Promise<typeof Summary.Type> =>
+  Schema.decodeUnknownSync(Summary)(JSON.parse((await get(baseUrl, "/v1/billing/summary", key)).text))

@@ -1,5 +1,5 @@
 import { NodeCrypto, NodeServices } from "@effect/platform-node"
-import { Effect, Layer, Record, Redacted } from "effect"
+import { Effect, Layer, Redacted } from "effect"
 import { SqlClient } from "effect/sql"
 import * as IdsLive from "../../src/adapters/crypto/IdsLive.ts"
 import * as KeyTextsLive from "../../src/adapters/crypto/KeyTextsLive.ts"
@@ -32,18 +32,18 @@ export const openAccounts = <Org extends string>(
   store: Store,
   credits: Readonly<Record<Org, number>>
 ): Promise<Readonly<Record<Org, string>>> =>
-  Effect.flatMap(Accounts, (accounts) =>
-    Effect.all(
-      Record.map(credits, (credit, organization) =>
-        Effect.gen(function* () {
-          yield* accounts.createOrganization(organization)
-          yield* accounts.addMember({ organization, name: "owner", role: "owner" })
-          if (credit > 0) yield* accounts.grantCredit({ organization, amount: fromUsd(credit), note: "test" })
-          return (yield* accounts.issueKey({ organization, name: "test" })).text
-        })
-      )
-    )
-  ).pipe(Effect.provide(accounts(store)), Effect.runPromise)
+  Effect.gen(function* () {
+    const accounts = yield* Accounts
+    const keys: Record<string, string> = {}
+    for (const [organization, credit] of Object.entries<number>(credits)) {
+      yield* accounts.createOrganization(organization)
+      yield* accounts.addMember({ organization, name: "owner", role: "owner" })
+      if (credit > 0) yield* accounts.grantCredit({ organization, amount: fromUsd(credit), note: "test" })
+      keys[organization] = (yield* accounts.issueKey({ organization, name: "test" })).text
+    }
+    // One for each of the given names.
+    return keys as Readonly<Record<Org, string>>
+  }).pipe(Effect.provide(accounts(store)), Effect.runPromise)
 
 /** What any process does every few seconds: ends the holds past their lease. Gives how many. */
 export const sweep = (store: Store): Promise<number> =>
