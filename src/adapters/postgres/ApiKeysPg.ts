@@ -6,6 +6,7 @@ import { Role } from "../../domain/identity/Member.ts"
 import { ApiKeyId, OrganizationId } from "../../domain/shared/Ids.ts"
 import { SafeInt8 } from "./Columns.ts"
 import { toDefect } from "./Failures.ts"
+import * as Patience from "./Patience.ts"
 
 const columns = {
   ...ApiKey.fields,
@@ -21,6 +22,7 @@ export const layer = Layer.effect(
   ApiKeys,
   Effect.gen(function*() {
     const sql = yield* SqlClient.SqlClient
+    const { briefly } = yield* Patience.make
     const shown = sql.literal("id, organization_id, member_id, name, hint, created_at, expires_at, revoked_at")
 
     const insertRow = SqlSchema.void({
@@ -49,7 +51,7 @@ export const layer = Layer.effect(
     })
 
     const findByDigest = Effect.fn("ApiKeys.findByDigest")(function*(digest: string) {
-      const row = yield* Effect.catch(byDigest(digest), toDefect)
+      const row = yield* Effect.catch(briefly(byDigest(digest)), toDefect)
       return Option.map(row, ({ role, ...key }) => ({
         key: new ApiKey(key),
         caller: new Caller({ organizationId: key.organizationId, memberId: key.memberId, role, keyId: key.id })

@@ -1,9 +1,13 @@
 import { PgClient } from "@effect/sql-pg"
-import { Duration, Effect, Path, type Redacted, String } from "effect"
+import { Duration, Effect, Layer, Path, type Redacted, String } from "effect"
 import * as DirectoryLock from "./DirectoryLock.ts"
+import { Patience } from "./Patience.ts"
 import { pgliteStream } from "./PgliteStream.ts"
 
 const names = { transformQueryNames: String.camelToSnake, transformResultNames: String.snakeToCamel }
+
+/** Within it a request learns that the server is away. */
+const patience = Duration.seconds(2)
 
 /** A Postgres server: a pool of connections. Fails when the server cannot be used now; it may go away later. */
 export const server = (options: { readonly url: Redacted.Redacted; readonly maxConnections: number }) =>
@@ -12,11 +16,11 @@ export const server = (options: { readonly url: Redacted.Redacted; readonly maxC
       ...names,
       url: options.url,
       maxConnections: options.maxConnections,
-      connectTimeout: Duration.seconds(2),
+      connectTimeout: patience,
       applicationName: "model-gateway"
     }),
     (sql) => sql`SELECT 1`
-  ))
+  )).pipe(Layer.merge(Layer.succeed(Patience, patience)))
 
 /** The embedded PGlite in a directory, on its one connection; nobody else may open the directory meanwhile. */
 export const embedded = (directory: string) =>

@@ -1,4 +1,4 @@
-import { Effect, type Schema } from "effect"
+import { Effect, Predicate, type Schema } from "effect"
 import { SqlError } from "effect/sql"
 import { StoreUnavailable } from "../../application/ports/storage/StoreUnavailable.ts"
 
@@ -9,9 +9,18 @@ const away: ReadonlySet<string> = new Set([
   "LockTimeoutError"
 ])
 
+/**
+ * What the server says when it can serve nobody: it is out of something (53), shuts down, crashes or starts (57P), its
+ * system fails (58), or it is a standby just now (25006).
+ */
+const unable = /^(?:53|57P|58|25006)/
+
 /** The store is at fault, whatever it was asked. */
 export const isAway = (error: SqlError.SqlError | Schema.SchemaError): boolean =>
-  SqlError.isSqlError(error) && away.has(error.reason._tag)
+  SqlError.isSqlError(error) && (away.has(error.reason._tag) || unable.test(codeOf(error.reason.cause)))
+
+const codeOf = (cause: unknown): string =>
+  Predicate.hasProperty(cause, "code") && Predicate.isString(cause.code) ? cause.code : ""
 
 /**
  * No use case can mend a failing store, so its errors end as defects: a lost connection as `StoreUnavailable`, which

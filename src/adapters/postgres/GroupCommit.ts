@@ -33,7 +33,9 @@ export const make = Effect.fnUntraced(function*<Item, Answer, E>(
       yield* Effect.forEach(batch, runAlone, { discard: true })
     } else {
       const failure = Exit.failCause(exit.cause)
-      batch.forEach(({ answer }) => Deferred.doneUnsafe(answer, failure))
+      // What is everybody's fault is also that of whoever waited meanwhile: nobody waits for a second failure.
+      const others = isItemsFault(exit.cause) ? [] : yield* Queue.clear(waiting)
+      for (const { answer } of [...batch, ...others]) Deferred.doneUnsafe(answer, failure)
     }
   })
 

@@ -8,6 +8,7 @@ import { NanoUsd, nanoUsd, toUsd, zero } from "../../domain/shared/Money.ts"
 import { Money } from "./Columns.ts"
 import { isAway, toDefect } from "./Failures.ts"
 import * as GroupCommit from "./GroupCommit.ts"
+import * as Patience from "./Patience.ts"
 
 /** A hold past its lease is ended in portions, so that no sweep locks accounts for long. */
 const sweepPortion = 500
@@ -16,6 +17,7 @@ export const layer = Layer.effect(
   Ledger,
   Effect.gen(function*() {
     const sql = yield* SqlClient.SqlClient
+    const { briefly } = yield* Patience.make
     const lease = `${leaseSeconds} seconds`
 
     const addGrant = SqlSchema.findOne({
@@ -54,7 +56,7 @@ export const layer = Layer.effect(
 
     const grouped = yield* GroupCommit.make(
       (requests: ReadonlyArray<HoldRequest>) =>
-        takeHolds(JSON.stringify(requests.map(({ id, least, most, purpose }) => ({
+        briefly(takeHolds(JSON.stringify(requests.map(({ id, least, most, purpose }) => ({
           id,
           organization: purpose.organizationId,
           member: purpose.memberId,
@@ -64,7 +66,7 @@ export const layer = Layer.effect(
           method: purpose.accessMethod,
           least: String(least),
           most: String(most)
-        })))),
+        }))))),
       { mayBlameItem }
     )
 
@@ -73,7 +75,7 @@ export const layer = Layer.effect(
       (endings: ReadonlyArray<Ending>) => {
         const first = new Map<HoldId, Ending>()
         for (const ending of endings) if (!first.has(ending.hold)) first.set(ending.hold, ending)
-        return Effect.map(endHolds(JSON.stringify([...first.values()])), (rows) => {
+        return Effect.map(briefly(endHolds(JSON.stringify([...first.values()]))), (rows) => {
           const charged = new Map(rows.map((row) => [row.holdId, row.charged]))
           return endings.map((ending) => first.get(ending.hold) === ending ? charged.get(ending.hold) ?? null : null)
         })
@@ -93,7 +95,7 @@ export const layer = Layer.effect(
         checkpoint: checkpoint === null ? null : toRecord(checkpoint)
       })))
       yield* Effect.catch(
-        sql`
+        briefly(sql`
           UPDATE credit_holds h
           SET lease_until = clock_timestamp() + ${lease}::interval,
               checkpoint = CASE WHEN jsonb_typeof(e.item->'checkpoint') = 'object'
@@ -103,7 +105,7 @@ export const layer = Layer.effect(
             AND h.id IN (
               SELECT id FROM credit_holds
               WHERE id IN (SELECT item->>'hold' FROM jsonb_array_elements(${rows}::jsonb) AS w (item))
-              FOR UPDATE SKIP LOCKED)`,
+              FOR UPDATE SKIP LOCKED)`),
         toDefect
       )
     })
@@ -121,7 +123,7 @@ export const layer = Layer.effect(
 
     const sweep = Effect.gen(function*() {
       for (let total = 0;;) {
-        const { swept } = yield* sweepOnce(sweepPortion)
+        const { swept } = yield* briefly(sweepOnce(sweepPortion))
         if (swept === 0) return total
         total += swept
       }
@@ -141,7 +143,7 @@ export const layer = Layer.effect(
       ),
       credit: Effect.fn("Ledger.credit")((organization) =>
         Effect.map(
-          Effect.catch(readCredit(organization), toDefect),
+          Effect.catch(briefly(readCredit(organization)), toDefect),
           (found) => found._tag === "Some" ? found.value : { balance: zero, held: zero }
         )
       ),

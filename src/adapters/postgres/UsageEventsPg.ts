@@ -4,6 +4,7 @@ import { UsageEvents } from "../../application/ports/storage/UsageEvents.ts"
 import { MemberId, OrganizationId } from "../../domain/shared/Ids.ts"
 import { Money, SafeInt8 } from "./Columns.ts"
 import { toDefect } from "./Failures.ts"
+import * as Patience from "./Patience.ts"
 
 const Scope = { organizationId: OrganizationId, memberId: Schema.NullOr(MemberId) }
 
@@ -11,6 +12,7 @@ export const layer = Layer.effect(
   UsageEvents,
   Effect.gen(function*() {
     const sql = yield* SqlClient.SqlClient
+    const { longer } = yield* Patience.make
 
     const within = ({ memberId, organizationId }: { readonly organizationId: string; readonly memberId: string | null }) =>
       memberId === null
@@ -63,10 +65,10 @@ export const layer = Layer.effect(
 
     return UsageEvents.of({
       totals: Effect.fn("UsageEvents.totals")((scope, since) =>
-        totals({ ...scope, since }).pipe(Effect.catchTag("NoSuchElementError", Effect.die), Effect.catch(toDefect))
+        longer(totals({ ...scope, since })).pipe(Effect.catchTag("NoSuchElementError", Effect.die), Effect.catch(toDefect))
       ),
       recent: Effect.fn("UsageEvents.recent")((scope, limit) =>
-        Effect.catch(recent({ ...scope, limit }), toDefect)
+        Effect.catch(longer(recent({ ...scope, limit })), toDefect)
       ),
       byModelAndDay: Effect.fn("UsageEvents.byModelAndDay")((scope, since) =>
         Effect.catch(byModelAndDay({ ...scope, since }), toDefect)

@@ -1,4 +1,4 @@
-import { Cause, Clock, Context, Effect, Exit, Metric, References } from "effect"
+import { Cause, Clock, Effect, Exit, Metric, References } from "effect"
 import { HttpServerError, HttpServerRequest, HttpServerResponse } from "effect/http"
 import { Ids } from "../../../application/ports/runtime/Ids.ts"
 import { StoreUnavailable } from "../../../application/ports/storage/StoreUnavailable.ts"
@@ -118,11 +118,8 @@ export const edge = <R>(
         Cause.hasInterruptsOnly(cause) && !drain.isOver()
           ? Effect.failCause(cause)
           : answerFailure(cause, request, state)).pipe(
-          Effect.provideContext(
-            Context.make(CurrentRequest, state).pipe(
-              Context.add(References.CurrentLogAnnotations, { requestId: state.id })
-            )
-          )
+          Effect.provideService(CurrentRequest, state),
+          Effect.provideService(References.CurrentLogAnnotations, { requestId: state.id })
         )
       state.status = answer.status
       return HttpServerResponse.setHeaders(answer, {

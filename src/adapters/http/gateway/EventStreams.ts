@@ -1,6 +1,21 @@
-import { Cause, Clock, Context, Deferred, Duration, Effect, Layer, Queue, Schedule, type Scope, Stream } from "effect"
+import {
+  Cause,
+  Clock,
+  Context,
+  Deferred,
+  Duration,
+  Effect,
+  Fiber,
+  Layer,
+  Option,
+  Queue,
+  Schedule,
+  type Scope,
+  Stream
+} from "effect"
 import { HttpServerResponse } from "effect/http"
 import type { ChatEvent } from "../../../application/completion/CompleteChat.ts"
+import type { Delta } from "../../../domain/completion/CompletionEvent.ts"
 import { ServiceStopping, type UpstreamFailed } from "../../../domain/completion/CompletionErrors.ts"
 import { Drain } from "../edge/Drain.ts"
 import { UnexpectedFailure } from "../edge/RouteErrors.ts"
@@ -59,7 +74,7 @@ export class EventStreams extends Context.Service<EventStreams, {
 
       yield* Deferred.await(drain.deadline).pipe(
         Effect.andThen(Effect.suspend(() =>
-          Effect.forEach([...open], ({ stop }) => stop, { discard: true }))),
+          Effect.forEach([...open], ({ stop }) => stop, { concurrency: "unbounded", discard: true }))),
         Effect.forkScoped
       )
 
@@ -72,36 +87,37 @@ export class EventStreams extends Context.Service<EventStreams, {
         drain.spare(yield* Effect.fiber)
         const pieces: Pieces = yield* Queue.bounded<Uint8Array, Cause.Done>(waiting)
         const writer = new ChunkWriter(answer, includeUsage)
-        const stopped = yield* Deferred.make<never, ServiceStopping>()
-
         const end = (text: string) =>
           Effect.andThen(Queue.offer(pieces, encoder.encode(text)), Queue.end(pieces))
 
-        const stream: Open = {
-          pieces,
-          lastPiece: yield* Clock.currentTimeMillis,
-          stop: Deferred.fail(stopped, new ServiceStopping())
-        }
+        const stream: Open = { pieces, lastPiece: yield* Clock.currentTimeMillis, stop: Effect.suspend(() => stop) }
 
-        const forward = Stream.runForEachArray(events, (batch) =>
-          Effect.flatMap(Clock.currentTimeMillis, (now) => {
+        const forward = Stream.runForEachArray(events, (batch) => {
+          const text = writer.write(batch)
+          if (text === "") return Effect.void
+          return Effect.flatMap(Clock.currentTimeMillis, (now) => {
             stream.lastPiece = now
-            const text = writer.write(batch)
-            return text === "" ? Effect.void : Queue.offer(pieces, encoder.encode(text))
-          }))
+            return Queue.offer(pieces, encoder.encode(text))
+          })
+        })
 
-        yield* Effect.raceFirst(forward, Deferred.await(stopped)).pipe(
-          Effect.matchCauseEffect({
-            onSuccess: () => end("data: [DONE]\n\n"),
-            onFailure: (cause) => {
-              const error = Cause.findErrorOption(cause)
-              return Effect.andThen(
-                error._tag === "Some" ? Effect.void : Effect.logError("A stream broke off.", cause),
-                end(writer.error(error._tag === "Some" ? error.value : new UnexpectedFailure(), requestId))
+        const forwarding = yield* Effect.matchCauseEffect(forward, {
+          onSuccess: () => end("data: [DONE]\n\n"),
+          onFailure: (cause) => {
+            if (Cause.hasInterruptsOnly(cause)) return Effect.void
+            const error = Cause.findErrorOption(cause)
+            return Option.isSome(error)
+              ? end(writer.error(error.value, requestId))
+              : Effect.andThen(
+                Effect.logError("A stream broke off.", cause),
+                end(writer.error(new UnexpectedFailure(), requestId))
               )
-            }
-          }),
-          Effect.forkScoped
+          }
+        }).pipe(Effect.forkScoped)
+
+        const stop = Effect.andThen(
+          Fiber.interrupt(forwarding),
+          Effect.suspend(() => end(writer.error(new ServiceStopping(), requestId)))
         )
 
         yield* Effect.acquireRelease(
@@ -144,6 +160,10 @@ class ChunkWriter {
           if (this.#includeUsage) text += this.#chunk({ choices: [], usage: usageToWire(event) })
           break
         case "Delta": {
+          if (!this.#first && isText(event)) {
+            text += this.#text(event.content)
+            break
+          }
           const delta = deltaToWire(this.#answer, event, this.#first)
           if (delta === undefined) break
           this.#first = false
@@ -163,7 +183,20 @@ class ChunkWriter {
     return this.#chunk({ error: envelopeOf(error, requestId).error, choices: [], ...this.#noUsage })
   }
 
+  /** The chunk of nothing but text, by far the most frequent one. */
+  #text(content: string): string {
+    return `data: ${this.#head},"choices":[{"index":0,"delta":{"content":${JSON.stringify(content)}},` +
+      `"finish_reason":null}]${this.#includeUsage ? ",\"usage\":null" : ""}}\n\n`
+  }
+
   #chunk(rest: object): string {
     return `data: ${this.#head},${JSON.stringify(rest).slice(1)}\n\n`
   }
 }
+
+type Text = Delta & { readonly content: string }
+
+/** A delta with content for the first choice, and nothing else. Every field but these four would say more. */
+const isText = (delta: Delta): delta is Text =>
+  delta.content !== undefined && delta.index === 0 && delta.reasoning === undefined && delta.refusal === undefined &&
+  delta.toolCalls === undefined && delta.finishReason === undefined && delta.serviceTier === undefined

@@ -288,6 +288,8 @@ class Reader implements StreamReader {
     } catch {
       return Result.fail(malformed(`a frame of ${data.length} characters is not JSON`))
     }
+    const text = textOnly(json)
+    if (text !== undefined) return Result.succeed([{ _tag: "Delta", index: 0, content: text }])
     const failure = inBandError(json)
     if (failure !== undefined) return Result.fail(failure)
     const chunk = decodeChunk(json)
@@ -347,6 +349,24 @@ class Reader implements StreamReader {
   }
 }
 
+/**
+ * The text of a chunk that says nothing else. Nearly all are such, and looking at them directly costs a fraction of what
+ * the schema does.
+ */
+const textOnly = (chunk: unknown): string | undefined => {
+  if (!Predicate.isObject(chunk)) return undefined
+  const { choices, error, service_tier, usage } = chunk as Readonly<Record<string, unknown>>
+  if (error != null || service_tier != null || usage != null) return undefined
+  if (!Array.isArray(choices) || choices.length !== 1) return undefined
+  const choice: unknown = choices[0]
+  if (!Predicate.isObject(choice)) return undefined
+  const { delta, finish_reason, index } = choice as Readonly<Record<string, unknown>>
+  if (index !== 0 || finish_reason != null || !Predicate.isObject(delta)) return undefined
+  for (const key in delta) if (key !== "content") return undefined
+  const { content } = delta as Readonly<Record<string, unknown>>
+  return typeof content === "string" ? content : undefined
+}
+
 // -- Usage ------------------------------------------------------------------------------------------------------------
 
 const Tokens = Maybe(Schema.Unknown)
@@ -361,13 +381,13 @@ const decodeUsage = Schema.decodeUnknownOption(Schema.Struct({
 
 /**
  * `prompt_tokens` includes the cached ones; `completion_tokens` includes reasoning, but for vendors whose total shows
- * that it does not. Counts that cannot be, such as no tokens at all, are as good as none: the text is counted instead.
+ * that it does not. Counts that cannot be are as good as none: the text is counted instead.
  */
 const readUsage = (reported: unknown): Usage | undefined => {
   const wire = Option.getOrUndefined(decodeUsage(reported))
   const prompt = asCount(wire?.prompt_tokens)
   const completion = asCount(wire?.completion_tokens)
-  if (wire === undefined || prompt === undefined || completion === undefined || prompt + completion === 0) return undefined
+  if (wire === undefined || prompt === undefined || completion === undefined) return undefined
   const cacheRead = Math.min(asCount(wire.prompt_tokens_details?.cached_tokens) ?? 0, prompt)
   const cacheWrite = Math.min(asCount(wire.prompt_tokens_details?.cache_write_tokens) ?? 0, prompt - cacheRead)
   const reasoning = asCount(wire.completion_tokens_details?.reasoning_tokens) ?? 0
