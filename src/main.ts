@@ -1,7 +1,7 @@
 import * as NodeRuntime from "@effect/platform-node/NodeRuntime"
 import * as NodeServices from "@effect/platform-node/NodeServices"
-import { HttpServer } from "effect/http"
 import { Cause, Console, Effect, Exit, Layer, Option, Redacted, Schema } from "effect"
+import { HttpServer } from "effect/http"
 import * as Catalogue from "./adapters/catalogue/Catalogue.ts"
 import * as ModelsFile from "./adapters/catalogue/ModelsFile.ts"
 import * as Cli from "./adapters/cli/Cli.ts"
@@ -41,7 +41,7 @@ const stop = (message: string): Layer.Layer<unknown, StartFailed> =>
 
 // -- Configuration ----------------------------------------------------------------------------------------------------
 
-const vendors = Effect.fnUntraced(function*(file: ModelsFile.ModelsFile | undefined) {
+const vendors = Effect.fnUntraced(function* (file: ModelsFile.ModelsFile | undefined) {
   const upstreams: Array<Upstream> = []
   const providers: Array<Catalogue.CatalogueOptions["providers"][number]> = []
   for (const driver of drivers) {
@@ -64,7 +64,7 @@ const vendors = Effect.fnUntraced(function*(file: ModelsFile.ModelsFile | undefi
   return { upstreams, providers }
 })
 
-const configuration = Effect.gen(function*() {
+const configuration = Effect.gen(function* () {
   const settings = yield* readSettings
   const modelsFile = Option.isNone(settings.modelsFile) ? undefined : yield* ModelsFile.read(settings.modelsFile.value)
   const { providers, upstreams } = yield* vendors(modelsFile)
@@ -114,7 +114,7 @@ const useCases = (configuration: Configuration) =>
 
 // -- Commands ---------------------------------------------------------------------------------------------------------
 
-const serve = Effect.gen(function*() {
+const serve = Effect.gen(function* () {
   const configured = yield* configuration
   const { drain, host, logFormat, logLevel, otlpEndpoint, port, rates, store } = configured.settings
   const Http = HttpLive.layer({
@@ -122,24 +122,23 @@ const serve = Effect.gen(function*() {
     port,
     drain,
     policies: { listModels: rates.models, getBillingSummary: billingSummaryRead, createChatCompletion: rates.chat }
-  }).pipe(
-    Layer.catchTag("ServeError", ({ cause }) => stop(`PORT: cannot listen on ${host}:${port}: ${String(cause)}`))
-  )
-  yield* Layer.launch(Layer.effectDiscard(greet(store._tag === "Embedded")).pipe(
-    Layer.provide(Http),
-    Layer.provide(useCases(configured))
-  )).pipe(
-    Effect.provide(ObservabilityLive.layer({
-      level: logLevel,
-      format: logFormat === "auto" ? process.stdout.isTTY ? "text" : "json" : logFormat,
-      otlpEndpoint
-    }))
+  }).pipe(Layer.catchTag("ServeError", ({ cause }) => stop(`PORT: cannot listen on ${host}:${port}: ${String(cause)}`)))
+  return yield* Layer.launch(
+    Layer.effectDiscard(greet(store._tag === "Embedded")).pipe(Layer.provide(Http), Layer.provide(useCases(configured)))
+  ).pipe(
+    Effect.provide(
+      ObservabilityLive.layer({
+        level: logLevel,
+        format: logFormat === "auto" ? (process.stdout.isTTY ? "text" : "json") : logFormat,
+        otlpEndpoint
+      })
+    )
   )
 })
 
 /** Says where the service listens. The key of an embedded store's first start goes past every log, once. */
 const greet = (embedded: boolean) =>
-  Effect.gen(function*() {
+  Effect.gen(function* () {
     const { address } = yield* HttpServer.HttpServer
     const url = HttpServer.formatAddress(address)
     yield* Effect.logInfo(`Listening on ${url}`)
@@ -159,15 +158,18 @@ const configuredLayer = <A, E, R>(make: (configuration: Configuration) => Layer.
   Layer.unwrap(Effect.map(configuration, make))
 
 /** What `doctor` looks at: the configuration, then everything it leads to. */
-const checks = Effect.gen(function*() {
+const checks = Effect.gen(function* () {
   const read = yield* Effect.exit(configuration)
   if (Exit.isFailure(read)) return [{ name: "configuration", run: Effect.as(configuration, "") }]
-  const { settings: { store }, upstreams } = read.value
+  const {
+    settings: { store },
+    upstreams
+  } = read.value
   return [
     { name: "configuration", run: Effect.succeed("every variable is valid") },
     {
       name: "store",
-      run: Effect.gen(function*() {
+      run: Effect.gen(function* () {
         if (!(yield* (yield* StoreHealth).isReachable)) return yield* new StartFailed({ message: "it does not answer" })
         const organizations = yield* (yield* Accounts).organizations
         const place = store._tag === "Server" ? "Postgres" : `embedded in ${store.directory}`
@@ -176,7 +178,7 @@ const checks = Effect.gen(function*() {
     },
     {
       name: "models",
-      run: Effect.map(Models, ({ list }) => `${list.length} are served`).pipe(Effect.provide(models(read.value)))
+      run: Effect.map(Models, ({ list }) => `${list.length} models are served`).pipe(Effect.provide(models(read.value)))
     },
     ...upstreams.map((upstream) => ({ name: `upstream ${upstream.id}`, run: probe(upstream) }))
   ]

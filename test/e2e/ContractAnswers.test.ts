@@ -1,14 +1,6 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from "vitest"
 import * as Contract from "../adapters/http/ContractSchemas.ts"
-import {
-  brokenStreamOf,
-  chunksOf,
-  errorOf,
-
-  finishOf,
-  messageOf,
-  replyOf
-} from "../adapters/http/Replies.ts"
+import { brokenStreamOf, chunksOf, errorOf, finishOf, messageOf, replyOf } from "../adapters/http/Replies.ts"
 import { completion, type Completion, frame, text, usage } from "../fixtures/openai/Completions.ts"
 import * as Errors from "../fixtures/openai/Errors.ts"
 import { type FakeOpenAi, startFakeOpenAi } from "../fixtures/openai/FakeOpenAi.ts"
@@ -47,7 +39,12 @@ const forms: ReadonlyArray<{
     message: { content: "Zwölf Boxkämpfer 🥊 \u2028 <|endoftext|> \0" }
   },
   { form: "no text", said: { text: "" }, message: { content: "" } },
-  { form: "parallel tool calls", said: { toolCalls: calls }, message: { tool_calls: calledTools }, finish: "tool_calls" },
+  {
+    form: "parallel tool calls",
+    said: { toolCalls: calls },
+    message: { tool_calls: calledTools },
+    finish: "tool_calls"
+  },
   {
     form: "a tool call without arguments",
     said: { toolCalls: [{ id: "call_1", name: "now", arguments: "" }] },
@@ -66,7 +63,12 @@ const forms: ReadonlyArray<{
     said: { text: "42", reasoning: { field, text: "Six times seven." } },
     message: { content: "42", reasoning: "Six times seven.", reasoning_content: "Six times seven." }
   })),
-  { form: "text that was cut", said: { text: "One", finishReason: "length" }, message: { content: "One" }, finish: "length" },
+  {
+    form: "text that was cut",
+    said: { text: "One", finishReason: "length" },
+    message: { content: "One" },
+    finish: "length"
+  },
   {
     form: "text that was filtered",
     said: { text: "One", finishReason: "content_filter" },
@@ -155,9 +157,9 @@ describe("answers of chat completions", () => {
       const chunks = await streamed(completion(said), { includeUsage })
       expect({ content: "", ...messageOf(chunks) }).toEqual({ content: "", ...message })
       expect(finishOf(chunks)).toEqual([finish])
-      expect(new Set(chunks.flatMap(({ choices, service_tier }) => (choices.length > 0 ? [service_tier] : [])))).toEqual(
-        new Set([tier])
-      )
+      expect(
+        new Set(chunks.flatMap(({ choices, service_tier }) => (choices.length > 0 ? [service_tier] : [])))
+      ).toEqual(new Set([tier]))
     })
   })
 
@@ -191,10 +193,13 @@ describe("answers of chat completions", () => {
       expect((await whole(text("Hi", { usage: reported }))).usage).toEqual(told)
     })
 
-    test.each([false, true])("is the vendor's, with its cost, in a stream (beside the end: %s)", async (usageWithFinish) => {
-      const chunks = await streamed(text("Hi", { usage: reported, usageWithFinish }), { includeUsage: true })
-      expect(chunks.at(-1)?.usage).toEqual(told)
-    })
+    test.each([false, true])(
+      "is the vendor's, with its cost, in a stream (beside the end: %s)",
+      async (usageWithFinish) => {
+        const chunks = await streamed(text("Hi", { usage: reported, usageWithFinish }), { includeUsage: true })
+        expect(chunks.at(-1)?.usage).toEqual(told)
+      }
+    )
 
     test("is counted here when the vendor reports none", async () => {
       const answer = "The quick brown fox jumps over the lazy dog."
@@ -208,7 +213,6 @@ describe("answers of chat completions", () => {
 
     test("is counted here when the vendor's cannot be", async () => {
       const nonsense = [
-        usage({ prompt: 0, completion: 0 }),
         usage({ prompt: -10, completion: 5 }),
         usage({ prompt: 10, completion: 0.5 }),
         usage({ prompt: 1e13, completion: 5 })
@@ -219,6 +223,13 @@ describe("answers of chat completions", () => {
         const chunks = await streamed(text("Hello there", { usage: wrong }), { includeUsage: true })
         expect(chunks.at(-1)?.usage).toEqual(counted)
       }
+    })
+
+    test("of nothing is believed", async () => {
+      const zero = text("Hi", { usage: usage({ prompt: 0, completion: 0 }) })
+      const told = { prompt_tokens: 0, completion_tokens: 0, total_tokens: 0, cost: 0 }
+      expect((await whole(zero)).usage).toMatchObject(told)
+      expect((await streamed(zero, { includeUsage: true })).at(-1)?.usage).toMatchObject(told)
     })
 
     test("of no answer is what the input costs", async () => {
@@ -305,7 +316,11 @@ describe("answers of chat completions", () => {
 
   test("echo answers in the same forms without a vendor", async () => {
     const tools = [{ type: "function", function: { name: "weather", parameters: { type: "object" } } }]
-    for (const fields of [{}, { tools, tool_choice: "required" }, { max_tokens: 1, messages: [{ role: "user", content: "a b c" }] }]) {
+    for (const fields of [
+      {},
+      { tools, tool_choice: "required" },
+      { max_tokens: 1, messages: [{ role: "user", content: "a b c" }] }
+    ]) {
       const reply = await ask({ model: "echo", ...fields })
       const { choices } = Contract.chatCompletion(JSON.parse(reply.text))
       const stream = await ask({ model: "echo", stream: true, stream_options: { include_usage: true }, ...fields })

@@ -34,11 +34,19 @@ describe("the operations of the service", () => {
       expect(openapi).toBe("3.1.0")
       expect(info).toMatchObject({ version: "1.0.0", title: expect.stringMatching(/\S/) })
       expect(Object.keys(paths).toSorted()).toEqual(["/v1/billing/summary", "/v1/chat/completions", "/v1/models"])
-      expect(Object.values(components.securitySchemes)).toEqual([{ type: "http", scheme: expect.stringMatching(/^bearer$/i) }])
+      expect(Object.values(components.securitySchemes)).toEqual([
+        { type: "http", scheme: expect.stringMatching(/^bearer$/i) }
+      ])
     })
 
     test.each([
-      ["/v1/models", "get", "listModels", "list models", { limit: 600, periodSeconds: 60, policy: "model_catalog_read" }],
+      [
+        "/v1/models",
+        "get",
+        "listModels",
+        "list models",
+        { limit: 600, periodSeconds: 60, policy: "model_catalog_read" }
+      ],
       [
         "/v1/billing/summary",
         "get",
@@ -53,32 +61,38 @@ describe("the operations of the service", () => {
         "chat completion",
         { limit: 1_234, periodSeconds: 60, policy: "chat_completions_create" }
       ]
-    ] as const)("has %s with its rate as it is configured, its errors and its key", async (path, method, id, summary, rate) => {
-      const { components, paths } = await description()
-      expect(Object.keys(paths[path] ?? {})).toEqual([method])
-      const operation = paths[path]?.[method] ?? expect.fail("the operation is missing")
-      expect(operation).toMatchObject({ operationId: id, summary, "x-service-rate-limit": rate })
-      const errors = ["400", "401", "402", "403", "404", "409", "429", "500", "502", "503"]
-      expect(Object.keys(operation.responses).toSorted()).toEqual(["200", ...errors])
-      for (const status of errors) {
-        const { $ref } = reference(operation.responses[status]?.content?.["application/json"]?.schema)
-        expect(components.schemas[$ref.replace("#/components/schemas/", "")]).toMatchObject({
-          additionalProperties: false,
-          required: ["error"],
-          properties: {
-            error: { additionalProperties: false, required: ["code", "message", "requestId", "retryable"] }
-          }
-        })
+    ] as const)(
+      "has %s with its rate as it is configured, its errors and its key",
+      async (path, method, id, summary, rate) => {
+        const { components, paths } = await description()
+        expect(Object.keys(paths[path] ?? {})).toEqual([method])
+        const operation = paths[path]?.[method] ?? expect.fail("the operation is missing")
+        expect(operation).toMatchObject({ operationId: id, summary, "x-service-rate-limit": rate })
+        const errors = ["400", "401", "402", "403", "404", "409", "429", "500", "502", "503"]
+        expect(Object.keys(operation.responses).toSorted()).toEqual(["200", ...errors])
+        for (const status of errors) {
+          const { $ref } = reference(operation.responses[status]?.content?.["application/json"]?.schema)
+          expect(components.schemas[$ref.replace("#/components/schemas/", "")]).toMatchObject({
+            additionalProperties: false,
+            required: ["error"],
+            properties: {
+              error: { additionalProperties: false, required: ["code", "message", "requestId", "retryable"] }
+            }
+          })
+        }
+        expect(operation.security).toEqual([{ [Object.keys(components.securitySchemes)[0] ?? ""]: [] }])
       }
-      expect(operation.security).toEqual([{ [Object.keys(components.securitySchemes)[0] ?? ""]: [] }])
-    })
+    )
 
     test("has every field of a request and both forms of its answer", async () => {
       const { post } = (await description()).paths["/v1/chat/completions"] ?? {}
       const body = requestBody(post?.requestBody).content["application/json"].schema
       expect(Object.keys(body.properties).toSorted()).toEqual(fieldNames.toSorted())
       expect(body).toMatchObject({ required: ["model", "messages"], additionalProperties: false })
-      expect(Object.keys(post?.responses["200"]?.content ?? {}).toSorted()).toEqual(["application/json", "text/event-stream"])
+      expect(Object.keys(post?.responses["200"]?.content ?? {}).toSorted()).toEqual([
+        "application/json",
+        "text/event-stream"
+      ])
     })
 
     test("refers to nothing that it does not have", async () => {
@@ -107,7 +121,9 @@ describe("the operations of the service", () => {
 
   test("/metrics is Prometheus text, and counts what was asked", async () => {
     const ask = (path: string, init: RequestInit = {}) =>
-      fetch(`${service.baseUrl}${path}`, { ...init, headers: { authorization: `Bearer ${key}` } }).then((response) => response.text())
+      fetch(`${service.baseUrl}${path}`, { ...init, headers: { authorization: `Bearer ${key}` } }).then((response) =>
+        response.text()
+      )
     const body = `{"model":"echo","messages":[{"role":"user","content":"Hi"}]}`
     await Promise.all([
       ask("/v1/models"),
@@ -121,8 +137,10 @@ describe("the operations of the service", () => {
     expect(type).toMatch(/^text\/plain; version=0\.0\.4/)
     const samples = samplesOf(text)
     const count = (labels: Record<string, string>) =>
-      samples.find(({ name, ...sample }) =>
-        name === "http_requests_total" && Object.entries(labels).every(([label, value]) => sample.labels[label] === value)
+      samples.find(
+        ({ name, ...sample }) =>
+          name === "http_requests_total" &&
+          Object.entries(labels).every(([label, value]) => sample.labels[label] === value)
       )?.value
     expect(count({ method: "GET", route: "/v1/models", status: "200" })).toBe(3)
     expect(count({ method: "POST", route: "/v1/chat/completions", status: "200" })).toBe(1)
@@ -131,9 +149,10 @@ describe("the operations of the service", () => {
     expect(count({ method: "GET", route: "other", status: "404" })).toBe(20)
 
     for (const { labels, name, value } of samples.filter(({ name }) => name.endsWith("_count"))) {
-      const same = samples.filter((sample) =>
-        sample.name === name.replace(/_count$/, "_bucket") &&
-        Object.entries(labels).every(([label, value]) => sample.labels[label] === value)
+      const same = samples.filter(
+        (sample) =>
+          sample.name === name.replace(/_count$/, "_bucket") &&
+          Object.entries(labels).every(([label, value]) => sample.labels[label] === value)
       )
       const values = same.map((sample) => sample.value)
       expect(values).toEqual(values.toSorted((a, b) => a - b))
@@ -149,24 +168,31 @@ const label = /^([a-zA-Z_]\w*)="((?:[^"\\\n]|\\["\\n])*)"$/
 const samplesOf = (text: string) => {
   expect(text.endsWith("\n")).toBe(true)
   const types = new Map<string, string>()
-  return text.trimEnd().split("\n").flatMap((line) => {
-    const [, type, metric = "", rest = ""] = /^# (HELP|TYPE) ([a-zA-Z_:][\w:]*) ?(.*)$/.exec(line) ?? []
-    if (type === "HELP") return []
-    if (type === "TYPE") {
-      expect(rest).toMatch(/^(counter|gauge|histogram|summary|untyped)$/)
-      expect(types.has(metric)).toBe(false)
-      types.set(metric, rest)
-      return []
-    }
-    const [, name = "", labels = "", value = ""] =
-      /^([a-zA-Z_:][\w:]*)(?:\{(.*)\})? (-?(?:\d+(?:\.\d+)?(?:e[+-]?\d+)?|\+?Inf)|NaN)$/i.exec(line) ?? expect.fail(line)
-    expect(types.has(name) || types.has(name.replace(/_(?:bucket|sum|count|total)$/, ""))).toBe(true)
-    const pairs = labels === "" ? [] : labels.split(/,(?=[a-zA-Z_]\w*=")/).map((pair) => {
-      const [, key = "", text = ""] = label.exec(pair) ?? expect.fail(`no label: ${pair}`)
-      return [key, text] as const
+  return text
+    .trimEnd()
+    .split("\n")
+    .flatMap((line) => {
+      const [, type, metric = "", rest = ""] = /^# (HELP|TYPE) ([a-zA-Z_:][\w:]*) ?(.*)$/.exec(line) ?? []
+      if (type === "HELP") return []
+      if (type === "TYPE") {
+        expect(rest).toMatch(/^(counter|gauge|histogram|summary|untyped)$/)
+        expect(types.has(metric)).toBe(false)
+        types.set(metric, rest)
+        return []
+      }
+      const [, name = "", labels = "", value = ""] =
+        /^([a-zA-Z_:][\w:]*)(?:\{(.*)\})? (-?(?:\d+(?:\.\d+)?(?:e[+-]?\d+)?|\+?Inf)|NaN)$/i.exec(line) ??
+        expect.fail(line)
+      expect(types.has(name) || types.has(name.replace(/_(?:bucket|sum|count|total)$/, ""))).toBe(true)
+      const pairs =
+        labels === ""
+          ? []
+          : labels.split(/,(?=[a-zA-Z_]\w*=")/).map((pair) => {
+              const [, key = "", text = ""] = label.exec(pair) ?? expect.fail(`no label: ${pair}`)
+              return [key, text] as const
+            })
+      return [{ name, labels: Object.fromEntries(pairs), value: Number(value.replace("Inf", "Infinity")) }]
     })
-    return [{ name, labels: Object.fromEntries(pairs), value: Number(value.replace("Inf", "Infinity")) }]
-  })
 }
 
 const Operation = Schema.Struct({

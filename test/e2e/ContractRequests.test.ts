@@ -86,7 +86,10 @@ describe("chat requests over HTTP", () => {
           expect(pathsOf(reply).toSorted()).toEqual(beyond.toSorted().slice(0, 20))
           expect(openAi.log).toHaveLength(before)
         } else {
-          expect({ status: reply.status, text: reply.status === 200 ? "" : reply.text }).toEqual({ status: 200, text: "" })
+          expect({ status: reply.status, text: reply.status === 200 ? "" : reply.text }).toEqual({
+            status: 200,
+            text: ""
+          })
           expect(openAi.log).toHaveLength(before + 1)
           expectArrival(JSON.parse(write(request)), arrived(openAi), reference)
         }
@@ -100,7 +103,11 @@ describe("chat requests over HTTP", () => {
       fc.asyncProperty(chatRequests, fc.nat(), async (given, choice) => {
         const ways = brokenRequests(of(given, "fake-model"))
         const { path, value, wrong } = ways[choice % ways.length] ?? expect.fail("there is no way to break it")
-        expect({ wrong, value, paths: pathsOf(await post(write(value))) }).toEqual({ wrong, value, paths: [render(path)] })
+        expect({ wrong, value, paths: pathsOf(await post(write(value))) }).toEqual({
+          wrong,
+          value,
+          paths: [render(path)]
+        })
         expect(loose.log).toHaveLength(0)
       }),
       { numRuns: 150 }

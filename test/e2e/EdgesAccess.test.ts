@@ -96,7 +96,9 @@ describe("the way into the gateway", () => {
       expect((await call(chat, `Bearer ${key}`)).status).toBe(200)
       await service.cli(["keys", "revoke", id])
       const revoked = Date.now()
-      await expect.poll(async () => (await call(chat, `Bearer ${key}`)).status, { timeout: 5_000, interval: 250 }).toBe(401)
+      await expect
+        .poll(async () => (await call(chat, `Bearer ${key}`)).status, { timeout: 5_000, interval: 250 })
+        .toBe(401)
       expect(Date.now() - revoked).toBeLessThan(5_000)
       errorOf(await call(chat, `Bearer ${key}`), "unauthorized")
       expect((await call(chat, `Bearer ${team.key}`)).status).toBe(200)
@@ -106,7 +108,10 @@ describe("the way into the gateway", () => {
       const made = service.cli(["keys", "create", "--org", "team", "--member", "team-owner", "--expires", "1h"])
       const { id, key } = printedKey(await made)
       const expiry = Date.now() + 1_500
-      await execute(databaseUrl, `UPDATE api_keys SET expires_at = ${expiry} WHERE id = '${id.replaceAll(/[^\w-]/g, "")}'`)
+      await execute(
+        databaseUrl,
+        `UPDATE api_keys SET expires_at = ${expiry} WHERE id = '${id.replaceAll(/[^\w-]/g, "")}'`
+      )
       expect((await call(chat, `Bearer ${key}`)).status).toBe(200)
       await sleep(expiry - Date.now() + 50)
       errorOf(await call(chat, `Bearer ${key}`), "unauthorized")
@@ -158,7 +163,10 @@ describe("the way into the gateway", () => {
     test("is looked at after the request itself", async () => {
       errorOf(await call(chat, `Bearer ${poor.key}`, "{"), "invalid_json")
       errorOf(await call(chat, `Bearer ${poor.key}`, "{}"), "invalid_request")
-      errorOf(await call(chat, `Bearer ${poor.key}`, `{"model":"x","messages":[{"role":"user","content":""}]}`), "model_not_found")
+      errorOf(
+        await call(chat, `Bearer ${poor.key}`, `{"model":"x","messages":[{"role":"user","content":""}]}`),
+        "model_not_found"
+      )
     })
   })
 })

@@ -49,30 +49,33 @@ describe("draining", () => {
     return () => service.remove()
   })
 
-  test.each(["SIGTERM", "SIGINT"] as const)("%s: what runs may finish, then the process ends with 0", async (signal) => {
-    await serve({ DRAIN_DELAY: "1s", DRAIN_TIMEOUT: "20s" })
-    fake.next(slow(25, 120))
-    const stream = await openStream(caller)
-    await stream.reached(2)
-    const since = performance.now()
-    const exit = service.terminate(signal)
-    await expect.poll(readiness, { timeout: 300, interval: 20 }).toBe(503)
-    expect((await get(service.baseUrl, "/health/live")).status).toBe(200)
+  test.each(["SIGTERM", "SIGINT"] as const)(
+    "%s: what runs may finish, then the process ends with 0",
+    async (signal) => {
+      await serve({ DRAIN_DELAY: "1s", DRAIN_TIMEOUT: "20s" })
+      fake.next(slow(25, 120))
+      const stream = await openStream(caller)
+      await stream.reached(2)
+      const since = performance.now()
+      const exit = service.terminate(signal)
+      await expect.poll(readiness, { timeout: 300, interval: 20 }).toBe(503)
+      expect((await get(service.baseUrl, "/health/live")).status).toBe(200)
 
-    // A load balancer that has not noticed yet still sends requests, up to the end of the delay.
-    await sleep(600 - (performance.now() - since))
-    expect((await ask(caller)).status).toBe(200)
+      // A load balancer that has not noticed yet still sends requests, up to the end of the delay.
+      await sleep(600 - (performance.now() - since))
+      expect((await ask(caller)).status).toBe(200)
 
-    // Afterwards whoever asks is to ask another replica; what runs goes on.
-    await sleep(1_300 - (performance.now() - since))
-    await expect(get(service.baseUrl, "/health/live")).rejects.toMatchObject({ code: "ECONNREFUSED" })
-    expect(await stream.ended).toBe("done")
-    expect(stream.pieces()).toBe(25)
-    const streamed = performance.now() - since
-    expect(await endOf(exit, since)).toBeLessThan(streamed + 1_500)
-    const { events } = await expectInvariants({ services: [service], fake, secrets: [caller.key] })
-    expect(events).toHaveLength(2)
-  })
+      // Afterwards whoever asks is to ask another replica; what runs goes on.
+      await sleep(1_300 - (performance.now() - since))
+      await expect(get(service.baseUrl, "/health/live")).rejects.toMatchObject({ code: "ECONNREFUSED" })
+      expect(await stream.ended).toBe("done")
+      expect(stream.pieces()).toBe(25)
+      const streamed = performance.now() - since
+      expect(await endOf(exit, since)).toBeLessThan(streamed + 1_500)
+      const { events } = await expectInvariants({ services: [service], fake, secrets: [caller.key] })
+      expect(events).toHaveLength(2)
+    }
+  )
 
   test("what outlives the deadline ends with an error, and is settled", async () => {
     await serve({ DRAIN_DELAY: "0s", DRAIN_TIMEOUT: "1s" })
@@ -278,7 +281,7 @@ describe("logs", () => {
 
       fake.next(answer, answer, failure, failure, failure, failure, failure, failure)
       told.push((await ask(caller, hello(prompt))).text)
-      told.push((await openStream(caller, prompt).then(async (stream) => (await stream.ended, stream.raw()))))
+      told.push(await openStream(caller, prompt).then(async (stream) => (await stream.ended, stream.raw())))
       expect(told.every((one) => one.includes(secrets.answer))).toBe(true)
       expectNoSecret([secrets.provider, secrets.upstream, key], told)
 

@@ -170,8 +170,16 @@ describe.each(stores)("money, on $store", ({ options, processes }) => {
 
   test("afterwards the books are in order", async () => {
     await Promise.all(services.map((one) => one.terminate()))
-    const { accounts, events } = await expectInvariants({ services, fake, secrets: [fake.apiKey, ...Object.values(keys)] })
-    expect(accounts.map(({ held, org }) => [org, held])).toEqual(Object.keys(credits).sort().map((org) => [org, 0n]))
+    const { accounts, events } = await expectInvariants({
+      services,
+      fake,
+      secrets: [fake.apiKey, ...Object.values(keys)]
+    })
+    expect(accounts.map(({ held, org }) => [org, held])).toEqual(
+      Object.keys(credits)
+        .sort()
+        .map((org) => [org, 0n])
+    )
     const estimated = events.filter((event) => event.estimated).map(({ org }) => org)
     expect(estimated).toEqual(["leaver", "unlucky", "unreported", "unreported"])
   })

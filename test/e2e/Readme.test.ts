@@ -55,7 +55,7 @@ const withPort = (code: string): string => code.replaceAll("localhost:8080", `lo
 /** What a program prints; whatever it says on the other channel stands in the error when it fails. */
 const run = (command: string, args: ReadonlyArray<string>, env: Readonly<Record<string, string>>): Promise<string> =>
   new Promise((done, failed) => {
-    execFile(command, args, { cwd: root, env, timeout: 60_000 }, (error, stdout, stderr) => {
+    execFile(command, args, { cwd: root, env, timeout: 100_000 }, (error, stdout, stderr) => {
       if (error === null) done(stdout)
       else failed(new Error(`${command} failed:\n${stdout}\n${stderr}`, { cause: error }))
     })
@@ -73,7 +73,7 @@ const start = async (command: string) => {
     if (child.pid !== undefined && child.exitCode === null && child.signalCode === null) process.kill(-child.pid)
     await closed
   }
-  const deadline = Date.now() + 30_000
+  const deadline = Date.now() + 60_000
   for (;;) {
     const key = /sk-gw-[0-9A-Za-z]{49}/u.exec(output)?.[0]
     const ready = await fetch(`http://localhost:${port}/health/ready`).then(

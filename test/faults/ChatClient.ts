@@ -152,3 +152,11 @@ const Summary = Schema.Struct({
 /** The billing summary as its owner sees it; the newest usage first. */
 export const billing = async ({ baseUrl, key }: Caller): Promise<typeof Summary.Type> =>
   Schema.decodeUnknownSync(Summary)(JSON.parse((await get(baseUrl, "/v1/billing/summary", key)).text))
+
+/** A client that asks for a stream and does not read it. */
+export const openSlowly = async (caller: Caller): Promise<{ readonly leave: () => void }> => {
+  const abort = new AbortController()
+  const { body } = await send(caller, hello({ stream: true }), randomUUID(), abort.signal)
+  body.on("error", () => undefined)
+  return { leave: () => abort.abort() }
+}

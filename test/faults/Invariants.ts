@@ -4,8 +4,8 @@ import { expect } from "vitest"
 import { Envelope } from "../../src/adapters/http/gateway/GatewayEnvelope.ts"
 import type { FakeOpenAi } from "../fixtures/openai/FakeOpenAi.ts"
 import type { ServiceProcess } from "../fixtures/ServiceProcess.ts"
-import type { Answer } from "./ChatClient.ts"
 import { type Books, readBooks } from "./Books.ts"
+import type { Answer } from "./ChatClient.ts"
 
 export interface Aftermath {
   /** Every process that served. None runs any more, unless the store is a server. */
@@ -64,7 +64,9 @@ const byHold = (lines: ReadonlyArray<ReadonlyArray<string | bigint | null>>) =>
 /** Every exchange with the upstream has ended, within a second. */
 export const expectClosed = async (fake: FakeOpenAi): Promise<void> => {
   const open = await Promise.all(
-    fake.requests.map(({ ended }) => Promise.race([ended.then(() => 0), new Promise<1>((left) => setTimeout(left, 1_000, 1))]))
+    fake.requests.map(({ ended }) =>
+      Promise.race([ended.then(() => 0), new Promise<1>((left) => setTimeout(left, 1_000, 1))])
+    )
   )
   expect(open.filter((one) => one === 1)).toEqual([])
 }

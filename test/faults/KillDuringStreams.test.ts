@@ -128,9 +128,7 @@ describe("kill -9 during 50 parallel streams", () => {
 
     await service.start()
     figure("ready again on Postgres after", secondsSince(killed))
-    await expect
-      .poll(async () => (await readBooks(service)).holds.length, { timeout: 45_000, interval: 250 })
-      .toBe(0)
+    await expect.poll(async () => (await readBooks(service)).holds.length, { timeout: 45_000, interval: 250 }).toBe(0)
     figure("swept after a restart on Postgres after", secondsSince(killed))
     expect(secondsSince(killed)).toBeLessThan(40)
 

@@ -31,7 +31,8 @@ afterAll(async () => {
 beforeEach(() => fake.clear())
 
 const serve = async (databaseUrl: string): Promise<ServiceProcess> => {
-  const service = await prepareService({ fake, databaseUrl, env: { DRAIN_DELAY: "0s" } })
+  const env = { DRAIN_DELAY: "0s", RATE_LIMIT_CHAT: "1000000" }
+  const service = await prepareService({ fake, databaseUrl, env })
   await service.start()
   return service
 }
@@ -125,7 +126,9 @@ describe("Postgres that is stopped while the service runs", () => {
     expect(await short.ended).toBe("done")
     await postgres.start()
     const bills = async () =>
-      (await readBooks(service)).events.filter(({ requestId }) => [long, short].some((one) => one.requestId === requestId))
+      (await readBooks(service)).events.filter(({ requestId }) =>
+        [long, short].some((one) => one.requestId === requestId)
+      )
     await expect.poll(bills, { timeout: 15_000, interval: 100 }).toMatchObject([{ output: 100, estimated: false }])
     expect(await long.ended).toBe("done")
     await expect.poll(bills, { timeout: 15_000, interval: 100 }).toMatchObject([{ output: 100 }, { output: 450 }])
@@ -148,14 +151,21 @@ describe("Postgres that is stopped while the service runs", () => {
         }
       }
     }
-    const clients = Promise.all(Array.from({ length: 8 }, client))
-    for (const pause of [3_000, 5_000, 4_000, 6_000, 3_000]) {
-      await sleep(pause)
-      await (pause === 4_000 ? postgres.stop("immediate") : postgres.kill())
-      await sleep(1_000)
-      await postgres.start()
+    const disturb = async () => {
+      for (const [pause, end] of [
+        [3_000, () => postgres.kill()],
+        [5_000, () => postgres.stop("fast")],
+        [4_000, () => postgres.stop("immediate")],
+        [6_000, () => postgres.kill()],
+        [3_000, () => postgres.stop("fast")]
+      ] as const) {
+        await sleep(pause)
+        await end()
+        await sleep(1_000)
+        await postgres.start()
+      }
     }
-    await clients
+    await Promise.all([disturb(), ...Array.from({ length: 8 }, client)])
     console.log(`under load: ${counts.served} served, ${counts.refused} refused`)
     expect(counts.served).toBeGreaterThan(100)
     // What was cut between the hold and its acknowledgement lapses first.
@@ -163,6 +173,33 @@ describe("Postgres that is stopped while the service runs", () => {
     const { events } = await expectInvariants({ services: [service], fake, secrets: [caller.key] })
     const billed = events.length - before
     expect(billed).toBe(counts.served)
+  })
+})
+
+describe("Postgres that is away when the service stops", () => {
+  test("the service ends in time, and what it could not settle is swept by the next", async () => {
+    const service = await serve(await freshDatabase("stops", postgres.url))
+    try {
+      const { org: key } = await openAccounts(service, { org: 100 })
+      fake.next(words(80))
+      const stream = await openStream({ baseUrl: service.baseUrl, key })
+      await stream.reached(60)
+      await postgres.stop()
+      const since = performance.now()
+      expect(await service.terminate()).toBe(0)
+      figure("ended without Postgres after", secondsSince(since))
+      expect(secondsSince(since)).toBeLessThan(10)
+      expect(await stream.ended).toBe("done")
+
+      await postgres.start()
+      await service.start()
+      const holds = async () => (await readBooks(service)).holds.length
+      await expect.poll(holds, { timeout: 45_000, interval: 250 }).toBe(0)
+      const { events } = await expectInvariants({ services: [service], fake, secrets: [key] })
+      expect(events).toMatchObject([{ requestId: stream.requestId, input: 8 }])
+    } finally {
+      await service.remove()
+    }
   })
 })
 

@@ -12,10 +12,7 @@ export class InvalidSetting extends Schema.TaggedError<InvalidSetting>()("Invali
 
 /** The variable's text; an empty one counts as absent, as compose files and unit files set it. */
 const text = (variable: string): Effect.Effect<Option.Option<string>> =>
-  Config.option(Config.String(variable)).pipe(
-    Config.map(Option.filter((value) => value.trim() !== "")),
-    Effect.orDie
-  )
+  Config.option(Config.String(variable)).pipe(Config.map(Option.filter((value) => value.trim() !== "")), Effect.orDie)
 
 /** A variable that may be absent. `takes` completes the sentence "expected …". */
 export const optional = <A>(
@@ -27,9 +24,10 @@ export const optional = <A>(
     Option.isNone(value)
       ? Effect.succeedNone
       : Schema.decodeUnknownEffect(schema)(value.value.trim()).pipe(
-        Effect.map(Option.some),
-        Effect.mapError(() => new InvalidSetting({ variable, takes }))
-      ))
+          Effect.map(Option.some),
+          Effect.mapError(() => new InvalidSetting({ variable, takes }))
+        )
+  )
 
 /** A variable with a default. */
 export const withDefault = <A>(
@@ -37,7 +35,11 @@ export const withDefault = <A>(
   schema: Schema.ConstraintCodec<A, string>,
   takes: string,
   otherwise: A
-): Effect.Effect<A, InvalidSetting> => Effect.map(optional(variable, schema, takes), Option.getOrElse(() => otherwise))
+): Effect.Effect<A, InvalidSetting> =>
+  Effect.map(
+    optional(variable, schema, takes),
+    Option.getOrElse(() => otherwise)
+  )
 
 export const Secret = Schema.String.pipe(Schema.RedactedFromValue)
 

@@ -14,7 +14,7 @@ const rate = (variable: string, policy: RatePolicy) =>
   )
 
 /** The service's own settings (decisions 10). The first wrong one fails. */
-export const settings = Effect.gen(function*() {
+export const settings = Effect.gen(function* () {
   const databaseUrl = yield* optional("DATABASE_URL", PostgresUrl, "a URL such as postgres://user@host:5432/name")
   const directory = yield* withDefault("DATA_DIR", Schema.String, "a directory", "./.data")
   const maxConnections = yield* withDefault(

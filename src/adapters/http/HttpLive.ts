@@ -37,22 +37,26 @@ const routes: ReadonlyArray<RouteEntry> = [
 /** The gateway over HTTP. Stops by draining: see `Drain`. */
 export const layer = (options: HttpOptions) =>
   Drain.onStop.pipe(
-    Layer.provideMerge(Layer.unwrap(
-      Effect.map(
-        HttpRouter.toHttpEffect(Layer.merge(Gateway, OperationRoutes)).pipe(
-          Effect.provideService(HttpRouter.RouterConfig, { caseSensitive: true }),
-          Effect.flatMap((app) => edge(requiringHost(app), routes))
-        ),
-        (app) => HttpServer.serve(app)
+    Layer.provideMerge(
+      Layer.unwrap(
+        Effect.map(
+          HttpRouter.toHttpEffect(Layer.merge(Gateway, OperationRoutes)).pipe(
+            Effect.provideService(HttpRouter.RouterConfig, { caseSensitive: true }),
+            Effect.flatMap((app) => edge(requiringHost(app), routes))
+          ),
+          (app) => HttpServer.serve(app)
+        )
       )
-    )),
-    Layer.provideMerge(Layer.unwrap(
-      Effect.map(Drain, ({ guard }) =>
-        NodeHttpServer.layerServer(() => guard(nodeServer()), { host: options.host, port: options.port }))
-    )),
+    ),
+    Layer.provideMerge(
+      Layer.unwrap(
+        Effect.map(Drain, ({ guard }) =>
+          NodeHttpServer.layerServer(() => guard(nodeServer()), { host: options.host, port: options.port })
+        )
+      )
+    ),
     Layer.provide(NodeHttpServer.layerHttpServices),
     Layer.provide(EventStreams.layer),
     Layer.provide(Drain.layer(options.drain)),
     Layer.provide(Layer.succeed(RatePolicies, options.policies))
   )
-

@@ -22,19 +22,26 @@ const toJson = (options: Logger.Options<unknown>): string => {
 
 /** For eyes: the time of day, and `name=value` for every field. */
 const toText = (options: Logger.Options<unknown>): string => {
-  const { fields: { cause, ...fields }, level, message, time } = entry(options)
-  const pairs = Object.entries(fields).map(([name, value]) =>
-    ` ${name}=${Predicate.isString(value) ? value : Formatter.formatJson(value)}`
+  const {
+    fields: { cause, ...fields },
+    level,
+    message,
+    time
+  } = entry(options)
+  const pairs = Object.entries(fields).map(
+    ([name, value]) => ` ${name}=${Predicate.isString(value) ? value : Formatter.formatJson(value)}`
   )
-  return `${time.slice(11, 23)} ${level.padEnd(5)} ${message}${pairs.join("")}` +
+  return (
+    `${time.slice(11, 23)} ${level.padEnd(5)} ${message}${pairs.join("")}` +
     (Predicate.isString(cause) ? `\n${cause}` : "")
+  )
 }
 
 /** Lines of a moment go out in one write: one each would cost more than the line. */
 const moment = 20
 
 const make = (format: (options: Logger.Options<unknown>) => string) =>
-  Effect.gen(function*() {
+  Effect.gen(function* () {
     let lines = ""
     const flush = () => {
       if (lines === "") return

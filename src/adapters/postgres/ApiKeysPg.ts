@@ -20,7 +20,7 @@ const Row = Schema.Struct(columns).pipe(Schema.decodeTo(ApiKey))
 
 export const layer = Layer.effect(
   ApiKeys,
-  Effect.gen(function*() {
+  Effect.gen(function* () {
     const sql = yield* SqlClient.SqlClient
     const { briefly } = yield* Patience.make
     const shown = sql.literal("id, organization_id, member_id, name, hint, created_at, expires_at, revoked_at")
@@ -50,7 +50,7 @@ export const layer = Layer.effect(
         sql`UPDATE api_keys SET revoked_at = coalesce(revoked_at, ${at}) WHERE id = ${id} RETURNING ${shown}`
     })
 
-    const findByDigest = Effect.fn("ApiKeys.findByDigest")(function*(digest: string) {
+    const findByDigest = Effect.fn("ApiKeys.findByDigest")(function* (digest: string) {
       const row = yield* Effect.catch(briefly(byDigest(digest)), toDefect)
       return Option.map(row, ({ role, ...key }) => ({
         key: new ApiKey(key),
@@ -62,7 +62,8 @@ export const layer = Layer.effect(
       insert: (key, digest) =>
         Effect.catch(insertRow({ ...key, digest }), toDefect).pipe(Effect.withSpan("ApiKeys.insert")),
       findByDigest,
-      list: (organization) => Effect.catch(ofOrganization(organization), toDefect).pipe(Effect.withSpan("ApiKeys.list")),
+      list: (organization) =>
+        Effect.catch(ofOrganization(organization), toDefect).pipe(Effect.withSpan("ApiKeys.list")),
       revoke: (id, at) => Effect.catch(revokeRow({ id, at }), toDefect).pipe(Effect.withSpan("ApiKeys.revoke"))
     })
   })

@@ -11,28 +11,32 @@ const patience = Duration.seconds(2)
 
 /** A Postgres server: a pool of connections. Fails when the server cannot be used now; it may go away later. */
 export const server = (options: { readonly url: Redacted.Redacted; readonly maxConnections: number }) =>
-  PgClient.layerFrom(Effect.tap(
-    PgClient.make({
-      ...names,
-      url: options.url,
-      maxConnections: options.maxConnections,
-      connectTimeout: patience,
-      applicationName: "model-gateway"
-    }),
-    (sql) => sql`SELECT 1`
-  )).pipe(Layer.merge(Layer.succeed(Patience, patience)))
+  PgClient.layerFrom(
+    Effect.tap(
+      PgClient.make({
+        ...names,
+        url: options.url,
+        maxConnections: options.maxConnections,
+        connectTimeout: patience,
+        applicationName: "model-gateway"
+      }),
+      (sql) => sql`SELECT 1`
+    )
+  ).pipe(Layer.merge(Layer.succeed(Patience, patience)))
 
 /** The embedded PGlite in a directory, on its one connection; nobody else may open the directory meanwhile. */
 export const embedded = (directory: string) =>
-  PgClient.layerFrom(Effect.gen(function*() {
-    yield* DirectoryLock.take(directory)
-    const path = yield* Path.Path
-    const database = yield* Effect.acquireRelease(
-      // A whole Postgres: a process that uses a server never loads it.
-      Effect.promise(() =>
-        import("@electric-sql/pglite").then(({ PGlite }) => PGlite.create(path.join(directory, "pglite")))
-      ),
-      (database) => Effect.promise(() => database.close())
-    )
-    return yield* PgClient.makeClient({ ...names, username: "postgres", stream: () => pgliteStream(database) })
-  }))
+  PgClient.layerFrom(
+    Effect.gen(function* () {
+      yield* DirectoryLock.take(directory)
+      const path = yield* Path.Path
+      const database = yield* Effect.acquireRelease(
+        // A whole Postgres: a process that uses a server never loads it.
+        Effect.promise(() =>
+          import("@electric-sql/pglite").then(({ PGlite }) => PGlite.create(path.join(directory, "pglite")))
+        ),
+        (database) => Effect.promise(() => database.close())
+      )
+      return yield* PgClient.makeClient({ ...names, username: "postgres", stream: () => pgliteStream(database) })
+    })
+  )

@@ -6,8 +6,10 @@ export class DirectoryInUse extends Schema.TaggedError<DirectoryInUse>()("Direct
   pid: Schema.Int
 }) {
   override get message() {
-    return `DATA_DIR ${this.directory} is in use by process ${this.pid}. Stop it first, give this one another ` +
+    return (
+      `DATA_DIR ${this.directory} is in use by process ${this.pid}. Stop it first, give this one another ` +
       "DATA_DIR, or use DATABASE_URL: a Postgres takes any number of processes."
+    )
   }
 }
 
@@ -23,7 +25,7 @@ const held = new Set<string>()
  * process, and then looks for other claims: of two that come at once, at least one sees the other and steps back. The
  * claim of a dead process is removed.
  */
-export const take = Effect.fn("DirectoryLock.take")(function*(directory: string) {
+export const take = Effect.fn("DirectoryLock.take")(function* (directory: string) {
   const files = yield* FileSystem.FileSystem
   const path = yield* Path.Path
   const own = path.resolve(directory, claimOf(process.pid))
@@ -32,12 +34,13 @@ export const take = Effect.fn("DirectoryLock.take")(function*(directory: string)
     names.flatMap((name) => {
       const pid = Number(claim.exec(name)?.[1] ?? Number.NaN)
       return Number.isSafeInteger(pid) && pid !== process.pid ? [pid] : []
-    }))
+    })
+  )
 
   const removeClaim = Effect.orDie(files.remove(own, { force: true }))
   const forget = Effect.sync(() => held.delete(own))
 
-  const refuseOthers = Effect.gen(function*() {
+  const refuseOthers = Effect.gen(function* () {
     for (const pid of yield* others) {
       if (isAlive(pid)) return yield* new DirectoryInUse({ directory, pid })
       yield* files.remove(path.join(directory, claimOf(pid)), { force: true })

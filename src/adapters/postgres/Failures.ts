@@ -37,5 +37,7 @@ export const reasonOf = (error: unknown): string =>
   error instanceof AggregateError && error.message === ""
     ? error.errors.map(reasonOf).join(", ")
     : error instanceof Error
-    ? error.cause === undefined ? error.message : reasonOf(error.cause)
-    : String(error)
+      ? error.cause === undefined
+        ? error.message
+        : reasonOf(error.cause)
+      : String(error)

@@ -13,19 +13,22 @@ export interface Options<E> {
  * a batch fails by an item's fault, its items are tried one by one, so that a bad one harms only itself. What waits is
  * written before the scope closes, also what its sender no longer waits for.
  */
-export const make = Effect.fnUntraced(function*<Item, Answer, E>(
+export const make = Effect.fnUntraced(function* <Item, Answer, E>(
   run: (items: ReadonlyArray<Item>) => Effect.Effect<ReadonlyArray<Answer>, E>,
   { mayBlameItem, most = 512 }: Options<E>
 ): Effect.fn.Return<(item: Item) => Effect.Effect<Answer, E>, never, Scope.Scope> {
   const waiting = yield* Queue.unbounded<Waiting<Item, Answer, E>, Cause.Done>()
 
   const runAlone = ({ answer, item }: Waiting<Item, Answer, E>) =>
-    Deferred.into(Effect.map(run([item]), ([only]) => only as Answer), answer)
+    Deferred.into(
+      Effect.map(run([item]), ([only]) => only as Answer),
+      answer
+    )
 
   const isItemsFault = (cause: Cause.Cause<E>) =>
     Option.match(Cause.findErrorOption(cause), { onNone: () => true, onSome: mayBlameItem })
 
-  const write = Effect.fnUntraced(function*(batch: ReadonlyArray<Waiting<Item, Answer, E>>) {
+  const write = Effect.fnUntraced(function* (batch: ReadonlyArray<Waiting<Item, Answer, E>>) {
     const exit = yield* Effect.exit(run(batch.map(({ item }) => item)))
     if (Exit.isSuccess(exit)) {
       batch.forEach(({ answer }, index) => Deferred.doneUnsafe(answer, Exit.succeed(exit.value[index] as Answer)))

@@ -15,7 +15,7 @@ const sweepPortion = 500
 
 export const layer = Layer.effect(
   Ledger,
-  Effect.gen(function*() {
+  Effect.gen(function* () {
     const sql = yield* SqlClient.SqlClient
     const { briefly } = yield* Patience.make
     const lease = `${leaseSeconds} seconds`
@@ -56,17 +56,23 @@ export const layer = Layer.effect(
 
     const grouped = yield* GroupCommit.make(
       (requests: ReadonlyArray<HoldRequest>) =>
-        briefly(takeHolds(JSON.stringify(requests.map(({ id, least, most, purpose }) => ({
-          id,
-          organization: purpose.organizationId,
-          member: purpose.memberId,
-          key: purpose.keyId,
-          request: purpose.requestId,
-          model: purpose.model,
-          method: purpose.accessMethod,
-          least: String(least),
-          most: String(most)
-        }))))),
+        briefly(
+          takeHolds(
+            JSON.stringify(
+              requests.map(({ id, least, most, purpose }) => ({
+                id,
+                organization: purpose.organizationId,
+                member: purpose.memberId,
+                key: purpose.keyId,
+                request: purpose.requestId,
+                model: purpose.model,
+                method: purpose.accessMethod,
+                least: String(least),
+                most: String(most)
+              }))
+            )
+          )
+        ),
       { mayBlameItem }
     )
 
@@ -77,23 +83,27 @@ export const layer = Layer.effect(
         for (const ending of endings) if (!first.has(ending.hold)) first.set(ending.hold, ending)
         return Effect.map(briefly(endHolds(JSON.stringify([...first.values()]))), (rows) => {
           const charged = new Map(rows.map((row) => [row.holdId, row.charged]))
-          return endings.map((ending) => first.get(ending.hold) === ending ? charged.get(ending.hold) ?? null : null)
+          return endings.map((ending) =>
+            first.get(ending.hold) === ending ? (charged.get(ending.hold) ?? null) : null
+          )
         })
       },
       { mayBlameItem }
     )
 
-    const hold = Effect.fnUntraced(function*(request: HoldRequest) {
+    const hold = Effect.fnUntraced(function* (request: HoldRequest) {
       const { available, granted } = yield* Effect.catch(grouped(request), toDefect)
       if (granted !== null) return granted
       return yield* new InsufficientCredits({ neededUsd: toUsd(request.least), availableUsd: toUsd(available) })
     })
 
-    const renew = Effect.fn("Ledger.renew")(function*(renewals: ReadonlyArray<Renewal>) {
-      const rows = JSON.stringify(renewals.map(({ checkpoint, holdId }) => ({
-        hold: holdId,
-        checkpoint: checkpoint === null ? null : toRecord(checkpoint)
-      })))
+    const renew = Effect.fn("Ledger.renew")(function* (renewals: ReadonlyArray<Renewal>) {
+      const rows = JSON.stringify(
+        renewals.map(({ checkpoint, holdId }) => ({
+          hold: holdId,
+          checkpoint: checkpoint === null ? null : toRecord(checkpoint)
+        }))
+      )
       yield* Effect.catch(
         briefly(sql`
           UPDATE credit_holds h
@@ -121,17 +131,13 @@ export const layer = Layer.effect(
           ))`
     })
 
-    const sweep = Effect.gen(function*() {
-      for (let total = 0;;) {
+    const sweep = Effect.gen(function* () {
+      for (let total = 0; ;) {
         const { swept } = yield* briefly(sweepOnce(sweepPortion))
         if (swept === 0) return total
         total += swept
       }
-    }).pipe(
-      Effect.catchTag("NoSuchElementError", Effect.die),
-      Effect.catch(toDefect),
-      Effect.withSpan("Ledger.sweep")
-    )
+    }).pipe(Effect.catchTag("NoSuchElementError", Effect.die), Effect.catch(toDefect), Effect.withSpan("Ledger.sweep"))
 
     return Ledger.of({
       grant: Effect.fn("Ledger.grant")((organizationId, amount, note) =>
@@ -142,9 +148,8 @@ export const layer = Layer.effect(
         )
       ),
       credit: Effect.fn("Ledger.credit")((organization) =>
-        Effect.map(
-          Effect.catch(briefly(readCredit(organization)), toDefect),
-          (found) => found._tag === "Some" ? found.value : { balance: zero, held: zero }
+        Effect.map(Effect.catch(briefly(readCredit(organization)), toDefect), (found) =>
+          found._tag === "Some" ? found.value : { balance: zero, held: zero }
         )
       ),
       hold,

@@ -12,7 +12,7 @@ const Row = Schema.Struct({ ...Member.fields, createdAt: SafeInt8 }).pipe(Schema
 
 export const layer = Layer.effect(
   Members,
-  Effect.gen(function*() {
+  Effect.gen(function* () {
     const sql = yield* SqlClient.SqlClient
 
     const insertRow = SqlSchema.void({
@@ -26,7 +26,7 @@ export const layer = Layer.effect(
       execute: (id) => sql`SELECT * FROM members WHERE organization_id = ${id} ORDER BY created_at, id`
     })
 
-    const insert = Effect.fn("Members.insert")(function*(member: Member) {
+    const insert = Effect.fn("Members.insert")(function* (member: Member) {
       yield* insertRow(member).pipe(
         Effect.catchIf(isUniqueViolation, () => Effect.fail(new NameTaken({ kind: "member", name: member.name }))),
         Effect.catchTag(["SqlError", "SchemaError"], toDefect)

@@ -11,7 +11,7 @@ const Row = Schema.Struct({ ...Organization.fields, createdAt: SafeInt8 }).pipe(
 
 export const layer = Layer.effect(
   Organizations,
-  Effect.gen(function*() {
+  Effect.gen(function* () {
     const sql = yield* SqlClient.SqlClient
 
     const insertRow = SqlSchema.void({
@@ -31,13 +31,12 @@ export const layer = Layer.effect(
       execute: () => sql`SELECT * FROM organizations ORDER BY created_at, id`
     })
 
-    const insert = Effect.fn("Organizations.insert")(function*(organization: Organization) {
+    const insert = Effect.fn("Organizations.insert")(function* (organization: Organization) {
       yield* insertRow(organization).pipe(
         Effect.andThen(sql`INSERT INTO credit_accounts (organization_id) VALUES (${organization.id})`),
         sql.withTransaction,
-        Effect.catchIf(
-          isUniqueViolation,
-          () => Effect.fail(new NameTaken({ kind: "organization", name: organization.name }))
+        Effect.catchIf(isUniqueViolation, () =>
+          Effect.fail(new NameTaken({ kind: "organization", name: organization.name }))
         ),
         Effect.catchTag(["SqlError", "SchemaError"], toDefect)
       )

@@ -22,14 +22,17 @@ export const make: Effect.Effect<{ readonly briefly: Patiently; readonly longer:
 )
 
 /** To cancel a statement on a server that hangs takes seconds more: that goes on beside. */
-const within = (limit: Duration.Duration): Patiently => (statement) =>
-  Duration.isFinite(limit)
-    ? Effect.flatMap(Effect.forkDetach(statement), (running) =>
-      Fiber.join(running).pipe(
-        Effect.timeoutOrElse({ duration: limit, orElse: () => Effect.fail(noAnswer(limit)) }),
-        Effect.ensuring(Effect.sync(() => running.interruptUnsafe()))
-      ))
-    : statement
+const within =
+  (limit: Duration.Duration): Patiently =>
+  (statement) =>
+    Duration.isFinite(limit)
+      ? Effect.flatMap(Effect.forkDetach(statement), (running) =>
+          Fiber.join(running).pipe(
+            Effect.timeoutOrElse({ duration: limit, orElse: () => Effect.fail(noAnswer(limit)) }),
+            Effect.ensuring(Effect.sync(() => running.interruptUnsafe()))
+          )
+        )
+      : statement
 
 const noAnswer = (limit: Duration.Duration): SqlError.SqlError => {
   const message = `The server did not answer within ${Duration.format(limit)}`

@@ -15,9 +15,11 @@ export const pgliteStream = (database: PGlite): Duplex => {
       pending = pending.length === 0 ? chunk : Buffer.concat([pending, chunk])
       const whole = takeWhole()
       if (whole === undefined) return done()
-      database.runExclusive(() =>
-        database.execProtocolRawStream(whole, { onRawData: (data) => void stream.push(Buffer.from(data)) })
-      ).then(() => done(), done)
+      database
+        .runExclusive(() =>
+          database.execProtocolRawStream(whole, { onRawData: (data) => void stream.push(Buffer.from(data)) })
+        )
+        .then(() => done(), done)
     },
     final(done) {
       stream.push(null)

@@ -12,6 +12,8 @@ export const layer = Layer.effect(
           Effect.timeout(Duration.seconds(2)),
           Effect.match({ onFailure: () => false, onSuccess: () => true }),
           Effect.ensuring(Effect.sync(() => probe.interruptUnsafe()))
-        ))
-    }))
+        )
+      )
+    })
+  )
 )

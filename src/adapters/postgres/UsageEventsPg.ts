@@ -10,11 +10,17 @@ const Scope = { organizationId: OrganizationId, memberId: Schema.NullOr(MemberId
 
 export const layer = Layer.effect(
   UsageEvents,
-  Effect.gen(function*() {
+  Effect.gen(function* () {
     const sql = yield* SqlClient.SqlClient
     const { longer } = yield* Patience.make
 
-    const within = ({ memberId, organizationId }: { readonly organizationId: string; readonly memberId: string | null }) =>
+    const within = ({
+      memberId,
+      organizationId
+    }: {
+      readonly organizationId: string
+      readonly memberId: string | null
+    }) =>
       memberId === null
         ? sql`organization_id = ${organizationId}`
         : sql`organization_id = ${organizationId} AND member_id = ${memberId}`
@@ -65,7 +71,10 @@ export const layer = Layer.effect(
 
     return UsageEvents.of({
       totals: Effect.fn("UsageEvents.totals")((scope, since) =>
-        longer(totals({ ...scope, since })).pipe(Effect.catchTag("NoSuchElementError", Effect.die), Effect.catch(toDefect))
+        longer(totals({ ...scope, since })).pipe(
+          Effect.catchTag("NoSuchElementError", Effect.die),
+          Effect.catch(toDefect)
+        )
       ),
       recent: Effect.fn("UsageEvents.recent")((scope, limit) =>
         Effect.catch(longer(recent({ ...scope, limit })), toDefect)

@@ -17,8 +17,7 @@ const asText = { disallowedSpecial: new Set<string>() }
 const load = Effect.promise(() => import("gpt-tokenizer/encoding/o200k_base"))
 
 const counter = (countTokens: (text: string, options: typeof asText) => number) => {
-  const countShort = (text: string): number =>
-    countTokens(text.replace(longRun, cut), asText)
+  const countShort = (text: string): number => countTokens(text.replace(longRun, cut), asText)
 
   return (text: string): number => {
     if (text.length <= countedWhole) return countShort(text)

@@ -11,15 +11,21 @@ export const echoId = "echo"
 const pace = Duration.millis(5)
 
 /** The whole answer at once. */
-export const completeEcho = (request: ChatRequest, cap: number | undefined, count: (text: string) => number): Completion => {
+export const completeEcho = (
+  request: ChatRequest,
+  cap: number | undefined,
+  count: (text: string) => number
+): Completion => {
   const answer = answerTo(request, cap, count)
   return {
-    choices: [{
-      index: 0,
-      finishReason: answer.finishReason,
-      content: answer.calls.length > 0 ? null : answer.pieces.join(""),
-      ...answer.calls.length > 0 ? { toolCalls: answer.calls } : {}
-    }],
+    choices: [
+      {
+        index: 0,
+        finishReason: answer.finishReason,
+        content: answer.calls.length > 0 ? null : answer.pieces.join(""),
+        ...(answer.calls.length > 0 ? { toolCalls: answer.calls } : {})
+      }
+    ],
     usage: answer.usage
   }
 }
@@ -39,7 +45,7 @@ export const streamEcho = (
   }))
   const events: ReadonlyArray<CompletionEvent> = [
     { _tag: "Delta", index: 0, role: "assistant", content: "" },
-    ...calls.length > 0 ? called : words,
+    ...(calls.length > 0 ? called : words),
     { _tag: "Delta", index: 0, finishReason },
     { _tag: "Usage", usage }
   ]
@@ -60,9 +66,10 @@ const answerTo = (request: ChatRequest, cap: number | undefined, count: (text: s
   const calls = last?.role === "tool" ? [] : toolCalls(request, said)
   const text = calls.length > 0 ? "" : wanted(request, said)
   const { finishReason, pieces } = limit(text, outputLimit(request) ?? cap, request.stop, count)
-  const output = calls.length > 0
-    ? calls.reduce((total, { function: called }) => total + count(called.name) + count(called.arguments), 0)
-    : count(pieces.join(""))
+  const output =
+    calls.length > 0
+      ? calls.reduce((total, { function: called }) => total + count(called.name) + count(called.arguments), 0)
+      : count(pieces.join(""))
   const usage = { ...none, input, output }
   return { pieces, calls, finishReason: calls.length > 0 ? "tool_calls" : finishReason, usage }
 }
@@ -71,7 +78,10 @@ const answerTo = (request: ChatRequest, cap: number | undefined, count: (text: s
 const textOf = (message: ChatMessage): string =>
   typeof message.content === "string"
     ? message.content
-    : (message.content ?? []).map((part) => "text" in part ? part.text : "").filter((text) => text !== "").join("\n")
+    : (message.content ?? [])
+        .map((part) => ("text" in part ? part.text : ""))
+        .filter((text) => text !== "")
+        .join("\n")
 
 /** What a response format asks for, else the words that came in. */
 const wanted = (request: ChatRequest, said: string): string => {
@@ -89,13 +99,14 @@ const wanted = (request: ChatRequest, said: string): string => {
 const toolCalls = (request: ChatRequest, said: string): ReadonlyArray<ToolCall> => {
   const { tool_choice = "auto", tools = [] } = request
   const named = tools.filter(({ function: { name } }) => said.includes(name))
-  const chosen: ReadonlyArray<Tool> = typeof tool_choice === "object"
-    ? tools.filter(({ function: { name } }) => name === tool_choice.function.name)
-    : tool_choice === "none"
-    ? []
-    : tool_choice === "required" && named.length === 0
-    ? tools.slice(0, 1)
-    : named
+  const chosen: ReadonlyArray<Tool> =
+    typeof tool_choice === "object"
+      ? tools.filter(({ function: { name } }) => name === tool_choice.function.name)
+      : tool_choice === "none"
+        ? []
+        : tool_choice === "required" && named.length === 0
+          ? tools.slice(0, 1)
+          : named
   return (request.parallel_tool_calls === false ? chosen.slice(0, 1) : chosen).map(({ function: called }, index) => ({
     id: `call_echo_${index}`,
     type: "function",
@@ -126,8 +137,8 @@ const exampleOf = (schema: JsonSchema, said: string): unknown => {
     default:
       return isSchema(properties)
         ? Object.fromEntries(
-          Object.entries(properties).map(([name, value]) => [name, isSchema(value) ? exampleOf(value, said) : null])
-        )
+            Object.entries(properties).map(([name, value]) => [name, isSchema(value) ? exampleOf(value, said) : null])
+          )
         : {}
   }
 }
@@ -142,7 +153,10 @@ const limit = (
   stop: ChatRequest["stop"],
   count: (text: string) => number
 ): { readonly pieces: ReadonlyArray<string>; readonly finishReason: FinishReason } => {
-  const ends = [stop ?? []].flat().map((sequence) => text.indexOf(sequence)).filter((at) => at !== -1)
+  const ends = [stop ?? []]
+    .flat()
+    .map((sequence) => text.indexOf(sequence))
+    .filter((at) => at !== -1)
   const pieces = text.slice(0, Math.min(text.length, ...ends)).match(/\s*\S+\s*$|\s*\S+|\s+/g) ?? []
   if (mostTokens === undefined) return { pieces, finishReason: "stop" }
   const kept: Array<string> = []

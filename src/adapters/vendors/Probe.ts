@@ -28,7 +28,7 @@ export const probe = (upstream: Upstream): Effect.Effect<string, ProbeFailed> =>
       status === 401 || status === 403
         ? Effect.fail(new ProbeFailed({ message: `${upstream.baseUrl} refuses the key (status ${status})` }))
         : status >= 500
-        ? Effect.fail(new ProbeFailed({ message: `${upstream.baseUrl} answers status ${status}` }))
-        : Effect.succeed(`${upstream.baseUrl} answers`)
+          ? Effect.fail(new ProbeFailed({ message: `${upstream.baseUrl} answers status ${status}` }))
+          : Effect.succeed(`${upstream.baseUrl} answers`)
     )
   )

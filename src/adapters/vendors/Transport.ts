@@ -29,14 +29,15 @@ const longestWait = Duration.toMillis(Duration.seconds(10))
  */
 export const make = Effect.map(
   Effect.acquireRelease(
-    Effect.sync(() =>
-      new Agent({
-        connect: { timeout: Duration.toMillis(connectTimeout) },
-        headersTimeout: Duration.toMillis(firstByteTimeout),
-        bodyTimeout: Duration.toMillis(idleTimeout),
-        maxHeaderSize: 64 * 1024,
-        pipelining: 1
-      })
+    Effect.sync(
+      () =>
+        new Agent({
+          connect: { timeout: Duration.toMillis(connectTimeout) },
+          headersTimeout: Duration.toMillis(firstByteTimeout),
+          bodyTimeout: Duration.toMillis(idleTimeout),
+          maxHeaderSize: 64 * 1024,
+          pipelining: 1
+        })
     ),
     (agent) => Effect.promise(() => agent.destroy())
   ),
@@ -46,21 +47,23 @@ export const make = Effect.map(
       const url = new URL(`${upstream.baseUrl.replace(/\/+$/, "")}${path}`)
       return Effect.callback((resume) => {
         const abort = new AbortController()
-        agent.request({
-          origin: url.origin,
-          path: `${url.pathname}${url.search}`,
-          method: "POST",
-          headers: {
-            "content-type": "application/json",
-            accept: "application/json, text/event-stream",
-            ...upstream.apiKey === undefined ? {} : { authorization: `Bearer ${upstream.apiKey}` }
-          },
-          body: text,
-          signal: abort.signal
-        }).then(
-          (answer) => resume(Effect.succeed(answer)),
-          (cause) => resume(Effect.fail(attempt(connectionFailure(upstream, cause))))
-        )
+        agent
+          .request({
+            origin: url.origin,
+            path: `${url.pathname}${url.search}`,
+            method: "POST",
+            headers: {
+              "content-type": "application/json",
+              accept: "application/json, text/event-stream",
+              ...(upstream.apiKey === undefined ? {} : { authorization: `Bearer ${upstream.apiKey}` })
+            },
+            body: text,
+            signal: abort.signal
+          })
+          .then(
+            (answer) => resume(Effect.succeed(answer)),
+            (cause) => resume(Effect.fail(attempt(connectionFailure(upstream, cause))))
+          )
         return Effect.sync(() => abort.abort())
       })
     }
@@ -90,7 +93,7 @@ export const make = Effect.map(
       retried(
         Effect.flatMap(
           Effect.acquireRelease(Effect.interruptible(send(upstream, path, JSON.stringify(body))), discard),
-          (answer) => answer.statusCode === 200 ? Effect.succeed(answer) : refuse(upstream, answer, errorText)
+          (answer) => (answer.statusCode === 200 ? Effect.succeed(answer) : refuse(upstream, answer, errorText))
         )
       )
 
@@ -171,13 +174,14 @@ export const connectionFailure = (
   const code = Predicate.hasProperty(cause, "code") && typeof cause.code === "string" ? cause.code : ""
   return new UpstreamFailed({
     upstream: upstream.id,
-    reason: cause instanceof RangeError
-      ? "malformed_answer"
-      : code === "UND_ERR_HEADERS_OVERFLOW"
-      ? "malformed_answer"
-      : code === "UND_ERR_HEADERS_TIMEOUT" || code === "UND_ERR_BODY_TIMEOUT"
-      ? "timeout"
-      : otherwise,
+    reason:
+      cause instanceof RangeError
+        ? "malformed_answer"
+        : code === "UND_ERR_HEADERS_OVERFLOW"
+          ? "malformed_answer"
+          : code === "UND_ERR_HEADERS_TIMEOUT" || code === "UND_ERR_BODY_TIMEOUT"
+            ? "timeout"
+            : otherwise,
     detail: redact(`${code} ${cause instanceof Error ? cause.message : String(cause)}`.trim(), upstream.apiKey)
   })
 }
@@ -192,19 +196,24 @@ const statusFailure = (
   const said = redact(errorText(parseOrUndefined(body)) ?? "", upstream.apiKey)
   if (status === 400 || status === 413 || status === 422) {
     return attempt(
-      new UpstreamRefused({ upstream: upstream.id, status, said: said === "" ? `status ${status}, no reason given.` : said })
+      new UpstreamRefused({
+        upstream: upstream.id,
+        status,
+        said: said === "" ? `status ${status}, no reason given.` : said
+      })
     )
   }
   return attempt(
     new UpstreamFailed({
       upstream: upstream.id,
-      reason: status === 429
-        ? "rate_limited"
-        : status === 401 || status === 402 || status === 403
-        ? "credentials_refused"
-        : status >= 500
-        ? "server_error"
-        : "unexpected_status",
+      reason:
+        status === 429
+          ? "rate_limited"
+          : status === 401 || status === 402 || status === 403
+            ? "credentials_refused"
+            : status >= 500
+              ? "server_error"
+              : "unexpected_status",
       detail: `status ${status}: ${redact(said === "" ? body : said, upstream.apiKey)}`
     }),
     retryAfterMillis(answer.headers["retry-after"])

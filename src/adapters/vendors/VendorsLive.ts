@@ -15,7 +15,7 @@ import * as Transport from "./Transport.ts"
 export const layer = (upstreams: ReadonlyArray<Upstream>): Layer.Layer<Upstreams, never, Tokenizer> =>
   Layer.effect(
     Upstreams,
-    Effect.gen(function*() {
+    Effect.gen(function* () {
       const transport = yield* Transport.make
       const { count } = yield* Tokenizer
       const byId = new Map(upstreams.map((upstream) => [upstream.id, upstream]))
@@ -26,7 +26,7 @@ export const layer = (upstreams: ReadonlyArray<Upstream>): Layer.Layer<Upstreams
           Effect.catch(() => Effect.die(new Error(`The catalogue names an unknown upstream: ${route.upstream}`)))
         )
 
-      const complete = Effect.fn("Upstreams.complete")(function*(call: UpstreamCall) {
+      const complete = Effect.fn("Upstreams.complete")(function* (call: UpstreamCall) {
         if (call.route.upstream === echoId) return completeEcho(call.request, call.outputCap, count)
         const upstream = yield* upstreamOf(call)
         const { dialect, protocol } = upstream
@@ -39,12 +39,12 @@ export const layer = (upstreams: ReadonlyArray<Upstream>): Layer.Layer<Upstreams
         const completion = protocol.read(body)
         return Result.isSuccess(completion)
           ? completion.success
-          : yield* (completion.failure._tag === "UpstreamSaid"
-            ? failed(upstream, "server_error", completion.failure.detail)
-            : failed(upstream, "malformed_answer", completion.failure.message))
+          : yield* completion.failure._tag === "UpstreamSaid"
+              ? failed(upstream, "server_error", completion.failure.detail)
+              : failed(upstream, "malformed_answer", completion.failure.message)
       })
 
-      const stream = Effect.fn("Upstreams.stream")(function*(call: UpstreamCall) {
+      const stream = Effect.fn("Upstreams.stream")(function* (call: UpstreamCall) {
         if (call.route.upstream === echoId) return streamEcho(call.request, call.outputCap, count)
         const upstream = yield* upstreamOf(call)
         const { dialect, protocol } = upstream
@@ -53,7 +53,8 @@ export const layer = (upstreams: ReadonlyArray<Upstream>): Layer.Layer<Upstreams
         const pull = yield* Stream.toPull(events(upstream, answer.body))
         // Everything up to the first event is an error of the call, not of the stream.
         const first = yield* Pull.catchDone(pull, () =>
-          Effect.fail(failed(upstream, "malformed_answer", "the stream ended before its first event")))
+          Effect.fail(failed(upstream, "malformed_answer", "the stream ended before its first event"))
+        )
         return Stream.concat(Stream.fromArray(first), Stream.fromPull(Effect.succeed(pull)))
       })
 
@@ -62,10 +63,7 @@ export const layer = (upstreams: ReadonlyArray<Upstream>): Layer.Layer<Upstreams
   )
 
 /** The events of a streamed answer: frames, then the protocol's state machine. */
-const events = (
-  upstream: Upstream,
-  body: NodeJS.ReadableStream
-): Stream.Stream<CompletionEvent, UpstreamFailed> =>
+const events = (upstream: Upstream, body: NodeJS.ReadableStream): Stream.Stream<CompletionEvent, UpstreamFailed> =>
   Stream.transformPull(
     NodeStream.fromReadable<Uint8Array, UpstreamFailed>({
       evaluate: () => body,
@@ -78,7 +76,7 @@ const events = (
         const reader = upstream.protocol.reader()
         let ended = false
 
-        /** Nothing good follows it. What arrived before it is delivered first, however the bytes were cut into packets. */
+        /** Nothing good follows it. What arrived before it is delivered first, however the packets were cut. */
         let failure: UpstreamFailed | undefined
 
         const read = (data: ReadonlyArray<string>): ReadonlyArray<CompletionEvent> => {
@@ -119,8 +117,13 @@ const events = (
             if (ended) return Cause.done()
             const some = reader.isDone()
               ? Effect.sync(last)
-              : pull.pipe(Effect.map(take), Pull.catchDone(() => Effect.sync(last)))
-            return Effect.flatMap(some, ([head, ...rest]) => head === undefined ? next : Effect.succeed([head, ...rest]))
+              : pull.pipe(
+                  Effect.map(take),
+                  Pull.catchDone(() => Effect.sync(last))
+                )
+            return Effect.flatMap(some, ([head, ...rest]) =>
+              head === undefined ? next : Effect.succeed([head, ...rest])
+            )
           }
         )
         return next

@@ -6,26 +6,28 @@ import { Ledger } from "../ports/storage/Ledger.ts"
 import { UsageEvents } from "../ports/storage/UsageEvents.ts"
 
 /** Balance, spend of the preceding 30 days and the newest events, as far as the caller's role shows them. */
-export class GetBillingSummary extends Context.Service<GetBillingSummary, {
-  readonly of: (caller: Caller) => Effect.Effect<BillingSummary>
-}>()("gateway/billing/GetBillingSummary") {
+export class GetBillingSummary extends Context.Service<
+  GetBillingSummary,
+  {
+    readonly of: (caller: Caller) => Effect.Effect<BillingSummary>
+  }
+>()("gateway/billing/GetBillingSummary") {
   static readonly layer = Layer.effect(
     GetBillingSummary,
-    Effect.gen(function*() {
+    Effect.gen(function* () {
       const ledger = yield* Ledger
       const usage = yield* UsageEvents
 
-      const of = Effect.fn("GetBillingSummary.of")(function*(caller: Caller) {
+      const of = Effect.fn("GetBillingSummary.of")(function* (caller: Caller) {
         const since = (yield* Clock.currentTimeMillis) - windowMillis
         const scope = {
           organizationId: caller.organizationId,
           memberId: seesAllUsage(caller.role) ? null : caller.memberId
         }
-        const [credit, totals, recent] = yield* Effect.all([
-          ledger.credit(caller.organizationId),
-          usage.totals(scope, since),
-          usage.recent(scope, recentLimit)
-        ], { concurrency: "unbounded" })
+        const [credit, totals, recent] = yield* Effect.all(
+          [ledger.credit(caller.organizationId), usage.totals(scope, since), usage.recent(scope, recentLimit)],
+          { concurrency: "unbounded" }
+        )
         return {
           balance: credit.balance,
           since,

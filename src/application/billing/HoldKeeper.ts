@@ -13,16 +13,19 @@ const interval = Duration.seconds(5)
  * ended because the store is away is ended when it is back. The holds of processes that died are swept: a process that
  * is killed stops renewing, and any other one, or its own next start, settles by the last checkpoint.
  */
-export class HoldKeeper extends Context.Service<HoldKeeper, {
-  /** Renews the hold until it is ended. `checkpoint` tells what was delivered so far, if anything. */
-  readonly keep: (hold: HoldId, checkpoint: () => Checkpoint | null) => Effect.Effect<void>
-  /** Gives the charge: what the ledger took or, while the store is away, what it will take. */
-  readonly settle: (settlement: Settlement) => Effect.Effect<NanoUsd>
-  readonly release: (hold: HoldId) => Effect.Effect<void>
-}>()("gateway/billing/HoldKeeper") {
+export class HoldKeeper extends Context.Service<
+  HoldKeeper,
+  {
+    /** Renews the hold until it is ended. `checkpoint` tells what was delivered so far, if anything. */
+    readonly keep: (hold: HoldId, checkpoint: () => Checkpoint | null) => Effect.Effect<void>
+    /** Gives the charge: what the ledger took or, while the store is away, what it will take. */
+    readonly settle: (settlement: Settlement) => Effect.Effect<NanoUsd>
+    readonly release: (hold: HoldId) => Effect.Effect<void>
+  }
+>()("gateway/billing/HoldKeeper") {
   static readonly layer = Layer.effect(
     HoldKeeper,
-    Effect.gen(function*() {
+    Effect.gen(function* () {
       const ledger = yield* Ledger
       const open = new Map<HoldId, () => Checkpoint | null>()
       const overdue = new Map<HoldId, Effect.Effect<unknown>>()
@@ -34,7 +37,8 @@ export class HoldKeeper extends Context.Service<HoldKeeper, {
       )
 
       const sweep = Effect.flatMap(ledger.sweep, (swept) =>
-        swept === 0 ? Effect.void : Effect.logWarning(`Ended ${swept} credit holds that had outlived their process.`))
+        swept === 0 ? Effect.void : Effect.logWarning(`Ended ${swept} credit holds that had outlived their process.`)
+      )
 
       const forget = (hold: HoldId) =>
         Effect.sync(() => {
@@ -51,9 +55,9 @@ export class HoldKeeper extends Context.Service<HoldKeeper, {
           Effect.catchDefect((defect) =>
             defect instanceof StoreUnavailable
               ? Effect.sync(() => {
-                overdue.set(hold, ending)
-                return whenAway
-              })
+                  overdue.set(hold, ending)
+                  return whenAway
+                })
               : Effect.andThen(forget(hold), Effect.die(defect))
           )
         )

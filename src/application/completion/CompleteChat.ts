@@ -42,20 +42,19 @@ export type ChatError = ModelNotFound | AccessMethodNotOffered | InsufficientCre
  * One chat completion, paid for exactly once: a hold for the worst case, the upstream call, then one settlement at what
  * was used, or a release. However a request ends (error, interruption, the death of the process) its hold ends too.
  */
-export class CompleteChat extends Context.Service<CompleteChat, {
-  readonly complete: (
-    call: ChatCall
-  ) => Effect.Effect<{ readonly completion: Completion } & Charged, ChatError>
-  /**
-   * Succeeds when the first event is there. Closing the scope early stops the upstream and charges what was delivered.
-   */
-  readonly stream: (
-    call: ChatCall
-  ) => Effect.Effect<Stream.Stream<ChatEvent, UpstreamFailed>, ChatError, Scope.Scope>
-}>()("gateway/completion/CompleteChat") {
+export class CompleteChat extends Context.Service<
+  CompleteChat,
+  {
+    readonly complete: (call: ChatCall) => Effect.Effect<{ readonly completion: Completion } & Charged, ChatError>
+    /**
+     * Succeeds when the first event is there. Closing the scope early stops the upstream and charges what was delivered.
+     */
+    readonly stream: (call: ChatCall) => Effect.Effect<Stream.Stream<ChatEvent, UpstreamFailed>, ChatError, Scope.Scope>
+  }
+>()("gateway/completion/CompleteChat") {
   static readonly layer = Layer.effect(
     CompleteChat,
-    Effect.gen(function*() {
+    Effect.gen(function* () {
       const models = yield* Models
       const ledger = yield* Ledger
       const upstreams = yield* Upstreams
@@ -64,7 +63,7 @@ export class CompleteChat extends Context.Service<CompleteChat, {
       const ids = yield* Ids
 
       /** Resolves the model and takes the hold. */
-      const begin = Effect.fnUntraced(function*({ caller, request, requestId }: ChatCall) {
+      const begin = Effect.fnUntraced(function* ({ caller, request, requestId }: ChatCall) {
         const { model, route } = yield* models.resolve(request.model, request.access_method)
         const pricing = route.method === "service" ? model.pricing : null
         const input = countInput(request, tokenizer.count)
@@ -93,12 +92,13 @@ export class CompleteChat extends Context.Service<CompleteChat, {
       })
 
       /** Ends the hold, once, by what the meter has seen. */
-      const end = Effect.fnUntraced(function*(meter: Meter) {
+      const end = Effect.fnUntraced(function* (meter: Meter) {
         if (meter.ended !== undefined) return meter.ended
         const settlement = meter.settlement
-        return meter.ended = settlement === null
-          ? (yield* keeper.release(meter.holdId), { usage: none, cost: zero })
-          : { usage: settlement.usage, cost: yield* keeper.settle(settlement) }
+        return (meter.ended =
+          settlement === null
+            ? (yield* keeper.release(meter.holdId), { usage: none, cost: zero })
+            : { usage: settlement.usage, cost: yield* keeper.settle(settlement) })
       }, Effect.uninterruptible)
 
       const complete = Effect.fn("CompleteChat.complete")(
@@ -115,7 +115,7 @@ export class CompleteChat extends Context.Service<CompleteChat, {
         Effect.tapError(logUpstream)
       )
 
-      const stream = Effect.fn("CompleteChat.stream")(function*(call: ChatCall) {
+      const stream = Effect.fn("CompleteChat.stream")(function* (call: ChatCall) {
         const { meter, upstreamCall } = yield* Effect.acquireRelease(begin(call), ({ meter }) => end(meter))
         const events = yield* upstreams.stream(upstreamCall)
         return events.pipe(
@@ -183,8 +183,8 @@ class Meter {
 const logUpstream = (error: ChatError): Effect.Effect<void> =>
   error._tag === "UpstreamFailed"
     ? Effect.logWarning("An upstream failed.", {
-      upstream: error.upstream,
-      reason: error.reason,
-      detail: error.detail
-    })
+        upstream: error.upstream,
+        reason: error.reason,
+        detail: error.detail
+      })
     : Effect.void

@@ -8,22 +8,25 @@ import { ApiKeys } from "../ports/storage/ApiKeys.ts"
  * Who sends this key? A mistyped key costs no look-up; a known one is remembered for two seconds, so a revocation
  * holds everywhere well within the five that are promised.
  */
-export class Authenticate extends Context.Service<Authenticate, {
-  readonly byKey: (text: string) => Effect.Effect<Caller, InvalidApiKey>
-}>()("gateway/identity/Authenticate") {
+export class Authenticate extends Context.Service<
+  Authenticate,
+  {
+    readonly byKey: (text: string) => Effect.Effect<Caller, InvalidApiKey>
+  }
+>()("gateway/identity/Authenticate") {
   static readonly layer = Layer.effect(
     Authenticate,
-    Effect.gen(function*() {
+    Effect.gen(function* () {
       const keys = yield* ApiKeys
       const texts = yield* KeyTexts
 
       const known = yield* Cache.makeWith(keys.findByDigest, {
         capacity: 10_000,
         // A look-up that failed, since the store was away, says nothing of the key.
-        timeToLive: (exit) => Exit.isSuccess(exit) ? Duration.seconds(2) : Duration.zero
+        timeToLive: (exit) => (Exit.isSuccess(exit) ? Duration.seconds(2) : Duration.zero)
       })
 
-      const byKey = Effect.fnUntraced(function*(text: string) {
+      const byKey = Effect.fnUntraced(function* (text: string) {
         if (text === "") return yield* new InvalidApiKey({ reason: "missing" })
         if (!texts.isWellFormed(text)) return yield* new InvalidApiKey({ reason: "invalid" })
         const found = yield* Cache.get(known, texts.digest(text))

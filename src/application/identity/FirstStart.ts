@@ -13,16 +13,19 @@ export const welcomeCredit = fromUsd(10)
  * The first start of an embedded store: organization `default`, an owner, a key and credit. Gives the key's text then,
  * and never again.
  */
-export class FirstStart extends Context.Service<FirstStart, {
-  readonly run: Effect.Effect<Option.Option<string>>
-}>()("gateway/identity/FirstStart") {
+export class FirstStart extends Context.Service<
+  FirstStart,
+  {
+    readonly run: Effect.Effect<Option.Option<string>>
+  }
+>()("gateway/identity/FirstStart") {
   static readonly layer = Layer.effect(
     FirstStart,
-    Effect.gen(function*() {
+    Effect.gen(function* () {
       const organizations = yield* Organizations
       const accounts = yield* Accounts
 
-      const run = Effect.gen(function*() {
+      const run = Effect.gen(function* () {
         if (Array.isReadonlyArrayNonEmpty(yield* organizations.list)) return Option.none<string>()
         const { name: organization } = yield* accounts.createOrganization(defaultOrganization)
         yield* accounts.addMember({ organization, name: "owner", role: "owner" })

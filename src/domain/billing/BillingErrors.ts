@@ -6,7 +6,9 @@ export class InsufficientCredits extends Schema.TaggedError<InsufficientCredits>
   availableUsd: Schema.Number
 }) {
   override get message() {
-    return `Insufficient credits: the request may cost up to ${this.neededUsd} USD and ${this.availableUsd} USD are ` +
+    return (
+      `Insufficient credits: the request may cost up to ${this.neededUsd} USD and ${this.availableUsd} USD are ` +
       "free (credit held by running requests is not). Lower max_tokens, shorten the input or add credit."
+    )
   }
 }

@@ -28,12 +28,7 @@ export const worstCost = (pricing: Pricing | null, input: number, output: number
 }
 
 /** How many output tokens an amount covers beside so many input tokens, at most `most`; -1 if not even the input. */
-export const affordableOutput = (
-  pricing: Pricing | null,
-  input: number,
-  amount: NanoUsd,
-  most: number
-): number => {
+export const affordableOutput = (pricing: Pricing | null, input: number, amount: NanoUsd, most: number): number => {
   if (pricing === null) return most
   const { input: inputRate, outputRate } = worstRates(pricing, input)
   const left = amount * million - BigInt(input) * inputRate

@@ -41,19 +41,19 @@ export const ratesFor = (pricing: Pricing, inputTokens: number): Rates => {
   const tier = pricing.longContext
   return tier !== null && inputTokens > tier.inputTokensAbove
     ? {
-      input: tier.input,
-      output: tier.output,
-      cacheRead: tier.cacheRead ?? tier.input,
-      cacheWrite: tier.cacheWrite ?? tier.input,
-      reasoning: tier.output
-    }
+        input: tier.input,
+        output: tier.output,
+        cacheRead: tier.cacheRead ?? tier.input,
+        cacheWrite: tier.cacheWrite ?? tier.input,
+        reasoning: tier.output
+      }
     : {
-      input: pricing.input,
-      output: pricing.output,
-      cacheRead: pricing.cacheRead ?? pricing.input,
-      cacheWrite: pricing.cacheWrite ?? pricing.input,
-      reasoning: pricing.reasoning ?? pricing.output
-    }
+        input: pricing.input,
+        output: pricing.output,
+        cacheRead: pricing.cacheRead ?? pricing.input,
+        cacheWrite: pricing.cacheWrite ?? pricing.input,
+        reasoning: pricing.reasoning ?? pricing.output
+      }
 }
 
 export const free: Pricing = {

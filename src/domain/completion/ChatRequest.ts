@@ -69,9 +69,9 @@ export const ChatRequest = Schema.Struct({
     max_tokens === undefined || max_completion_tokens === undefined || max_tokens === max_completion_tokens
       ? undefined
       : {
-        path: ["max_completion_tokens"],
-        issue: "Expected the same value as max_tokens, or only one of the two"
-      }
+          path: ["max_completion_tokens"],
+          issue: "Expected the same value as max_tokens, or only one of the two"
+        }
   )
 )
 export type ChatRequest = typeof ChatRequest.Type

@@ -10,8 +10,8 @@ export class InvalidRequest extends Schema.TaggedError<InvalidRequest>()("Invali
     return first === undefined
       ? "The request is not valid."
       : first.path === ""
-      ? first.message
-      : `${first.path}: ${first.message}`
+        ? first.message
+        : `${first.path}: ${first.message}`
   }
 }
 

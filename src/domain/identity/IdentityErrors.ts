@@ -6,7 +6,7 @@ export class InvalidApiKey extends Schema.TaggedError<InvalidApiKey>()("InvalidA
 }) {
   override get message() {
     return this.reason === "missing"
-      ? "No API key. Send the header \"Authorization: Bearer <API key>\"."
+      ? 'No API key. Send the header "Authorization: Bearer <API key>".'
       : "This API key is not valid. Check it for typing errors, expiry and revocation."
   }
 }
@@ -25,6 +25,8 @@ export class UnknownName extends Schema.TaggedError<UnknownName>()("UnknownName"
   name: Schema.String
 }) {
   override get message() {
-    return this.kind === "API key" ? `No API key has the id "${this.name}".` : `No ${this.kind} is named "${this.name}".`
+    return this.kind === "API key"
+      ? `No API key has the id "${this.name}".`
+      : `No ${this.kind} is named "${this.name}".`
   }
 }

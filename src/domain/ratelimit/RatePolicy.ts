@@ -29,7 +29,9 @@ export class RateLimited extends Schema.TaggedError<RateLimited>()("RateLimited"
   retryAfterSeconds: Schema.Int
 }) {
   override get message() {
-    return `Over ${this.limit} requests in ${this.periodSeconds} s (policy ${this.policy}). ` +
+    return (
+      `Over ${this.limit} requests in ${this.periodSeconds} s (policy ${this.policy}). ` +
       `Try again in ${this.retryAfterSeconds} s.`
+    )
   }
 }

@@ -130,7 +130,9 @@ const Failure = Schema.Struct({
 export const envelope = strict(Schema.Struct({ error: Failure }))
 
 export const issues = strict(
-  Schema.Struct({ issues: Schema.NonEmptyArray(Schema.Struct({ path: Schema.String, message: Schema.NonEmptyString })) })
+  Schema.Struct({
+    issues: Schema.NonEmptyArray(Schema.Struct({ path: Schema.String, message: Schema.NonEmptyString }))
+  })
 )
 
 const head = {

@@ -37,10 +37,12 @@ export const repliesIn = (sent: string): ReadonlyArray<Reply> => {
     const [first = "", ...lines] = rest.slice(0, end).split("\r\n")
     const [, status] = /^HTTP\/1\.1 (\d{3}) ./.exec(first) ?? []
     if (status === undefined) throw new Error(`no HTTP: ${first}`)
-    const headers = new Headers(lines.map((line): [string, string] => {
-      const colon = line.indexOf(":")
-      return [line.slice(0, colon), line.slice(colon + 1).trim()]
-    }))
+    const headers = new Headers(
+      lines.map((line): [string, string] => {
+        const colon = line.indexOf(":")
+        return [line.slice(0, colon), line.slice(colon + 1).trim()]
+      })
+    )
     const body = Buffer.from(rest.slice(end + 4))
     const length = status === "100" ? 0 : Number(headers.get("content-length") ?? body.length)
     if (status !== "100") {

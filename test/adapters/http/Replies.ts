@@ -49,8 +49,9 @@ export const errorOf = ({ headers, status, text }: Reply, code: string) => {
 }
 
 /** The paths that a refusal of a request's fields names. */
-export const pathsOf = (reply: Reply): ReadonlyArray<string> =>
-  [...new Set(Contract.issues(errorOf(reply, "invalid_request").details).issues.map(({ path }) => path))]
+export const pathsOf = (reply: Reply): ReadonlyArray<string> => [
+  ...new Set(Contract.issues(errorOf(reply, "invalid_request").details).issues.map(({ path }) => path))
+]
 
 /** The data of every event of a stream, which has to be written as `data: …` and a blank line. */
 export const eventsOf = (text: string): ReadonlyArray<string> => {
@@ -117,7 +118,9 @@ const expectOneAnswer = (chunks: ReadonlyArray<Head>, model: string) => {
 const expectParts = (parts: ReadonlyArray<Contract.Chunk>) => {
   const deltas = parts.flatMap(({ choices }) => choices)
   expect(deltas).toHaveLength(parts.length)
-  expect(deltas.map(({ delta }) => delta.role)).toEqual(deltas.map((_, index) => (index === 0 ? "assistant" : undefined)))
+  expect(deltas.map(({ delta }) => delta.role)).toEqual(
+    deltas.map((_, index) => (index === 0 ? "assistant" : undefined))
+  )
   expect(deltas.filter(({ finish_reason }) => finish_reason !== null)).toHaveLength(1)
   const begun = new Set<number>()
   for (const call of deltas.flatMap(({ delta }) => delta.tool_calls ?? [])) {

@@ -40,7 +40,11 @@ const fieldsThatArrive = (request: JsonObject, wire: Wire): JsonObject => {
   const effort = reasoning_effort ?? (isObject(reasoning) ? reasoning["effort"] : undefined)
   const limitName = wire.extensions && max_completion_tokens !== undefined ? "max_completion_tokens" : wire.outputLimit
   return {
-    ...without(request, [...ofTheGateway, ...(wire.extensions ? [] : extensions), ...(isEmpty(tools) ? ["tools"] : [])]),
+    ...without(request, [
+      ...ofTheGateway,
+      ...(wire.extensions ? [] : extensions),
+      ...(isEmpty(tools) ? ["tools"] : [])
+    ]),
     model: wire.model,
     ...(limit === undefined ? {} : { [limitName]: limit }),
     ...(service_tier === undefined ? {} : { service_tier: service_tier === "fast" ? "priority" : service_tier }),
@@ -55,8 +59,12 @@ export const fieldsBeyond = ({ messages, reasoning, reasoning_effort, usage }: J
   const isEffort = typeof effort === "string" && effort !== "" && effort === (reasoning_effort ?? effort)
   return [
     ...(effort === undefined || isEffort ? [] : ["reasoning.effort"]),
-    ...keysOf(reasoning).filter((key) => key !== "effort").map((key) => `reasoning.${key}`),
-    ...keysOf(usage).filter((key) => key !== "include").map((key) => `usage.${key}`),
+    ...keysOf(reasoning)
+      .filter((key) => key !== "effort")
+      .map((key) => `reasoning.${key}`),
+    ...keysOf(usage)
+      .filter((key) => key !== "include")
+      .map((key) => `usage.${key}`),
     ...(Array.isArray(messages) ? messages : []).flatMap((message: Json, index) =>
       ["reasoning", "reasoning_content"]
         .filter((key) => keysOf(message).includes(key))
@@ -83,7 +91,9 @@ const messagesThatArrive = (messages: Json | undefined) => {
 const arrivedMessages = (messages: Json | undefined) => {
   const all = (Array.isArray(messages) ? messages : []).filter(isObject)
   const isAttachment = ({ content, role }: JsonObject) =>
-    role === "user" && Array.isArray(content) && JSON.stringify(content[0]).includes("Attached to the answer of tool call")
+    role === "user" &&
+    Array.isArray(content) &&
+    JSON.stringify(content[0]).includes("Attached to the answer of tool call")
   return {
     messages: all
       .filter((message) => !isAttachment(message))
@@ -106,15 +116,19 @@ const mediaOf = (messages: Json | undefined): ReadonlyArray<string> =>
   (Array.isArray(messages) ? messages : [])
     .filter((message: Json) => isObject(message) && message["role"] === "tool")
     .flatMap((message: JsonObject) => (Array.isArray(message["content"]) ? message["content"] : []))
-    .flatMap((part: JsonObject) => [part["data"], part["image"], isObject(part["image_url"]) ? part["image_url"]["url"] : []])
+    .flatMap((part: JsonObject) => [
+      part["data"],
+      part["image"],
+      isObject(part["image_url"]) ? part["image_url"]["url"] : []
+    ])
     .filter((data) => typeof data === "string")
 
 const textOf = (content: Json | undefined): string =>
   typeof content === "string"
     ? content
     : (Array.isArray(content) ? content : [])
-        .filter((part: Json) => isObject(part) && part["type"] === "text")
         .map((part: JsonObject) => part["text"])
+        .filter((text) => typeof text === "string")
         .join("\n")
 
 const isEmpty = (value: Json | undefined) => Array.isArray(value) && value.length === 0

@@ -77,7 +77,8 @@ describe("a request to a vendor of OpenAI's kind", () => {
     const both = name.includes("twice") || name.includes("another") ? { reasoning_effort: "low" } : {}
     const result = lowered({ model: "m", messages: hi, reasoning, ...both }, openAi.dialect)
     expect(Result.isFailure(result) ? result.failure : []).toEqual(beyond)
-    if (Result.isSuccess(result)) expect(result.success).toMatchObject({ reasoning_effort: Object.values(reasoning)[0] })
+    if (Result.isSuccess(result))
+      expect(result.success).toMatchObject({ reasoning_effort: Object.values(reasoning)[0] })
   })
 
   test("limits the output to what is held, where the caller set no limit", () => {

@@ -4,7 +4,9 @@ import { redact } from "../../../src/adapters/vendors/Redaction.ts"
 
 describe("a vendor's words", () => {
   test("never hold the key, wherever it stands in them", () => {
-    const key = fc.string({ unit: "grapheme-ascii", minLength: 8, maxLength: 40 }).filter((key) => !/redacted/.test(key))
+    const key = fc
+      .string({ unit: "grapheme-ascii", minLength: 8, maxLength: 40 })
+      .filter((key) => !/redacted/.test(key))
     fc.assert(
       fc.property(fc.string(), key, fc.string(), (before, key, after) => {
         expect(redact(`${before}${key}${after}${key}`, key)).not.toContain(key)

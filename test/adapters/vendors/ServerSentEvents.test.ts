@@ -22,7 +22,10 @@ const event = fc
   )
   .map(([data, field, others]) => ({
     // One space after the colon belongs to the field.
-    lines: [...others, ...data.map((text) => (field === "data:" && text.startsWith(" ") ? `data: ${text}` : `${field}${text}`))],
+    lines: [
+      ...others,
+      ...data.map((text) => (field === "data:" && text.startsWith(" ") ? `data: ${text}` : `${field}${text}`))
+    ],
     data: data.join("\n")
   }))
 

@@ -3,7 +3,7 @@
  * else: its CPU time is what a pair costs. Arguments: database URL, requests at once, seconds. Prints one line of JSON.
  */
 import { NodeRuntime, NodeServices } from "@effect/platform-node"
-import { Clock, Console, Effect, Redacted, Schema } from "effect"
+import { Clock, Console, Effect, Layer, Redacted, Schema } from "effect"
 import * as PostgresLive from "../../../src/adapters/postgres/PostgresLive.ts"
 import { ApiKeys } from "../../../src/application/ports/storage/ApiKeys.ts"
 import { Ledger } from "../../../src/application/ports/storage/Ledger.ts"
@@ -91,7 +91,8 @@ const pairs = Effect.gen(function* () {
 })
 
 pairs.pipe(
-  Effect.provide(PostgresLive.layerServer({ url: Redacted.make(url), maxConnections: 10 })),
-  Effect.provide(NodeServices.layer),
+  Effect.provide(
+    Layer.merge(PostgresLive.layerServer({ url: Redacted.make(url), maxConnections: 10 }), NodeServices.layer)
+  ),
   NodeRuntime.runMain
 )

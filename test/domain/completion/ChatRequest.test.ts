@@ -29,7 +29,10 @@ describe("a chat request", () => {
       fc.property(chatRequests, (request) => {
         const body = parsed(request)
         expect(issuesOf(request)).toEqual([])
-        const { success } = Result.getOrThrowWith(Result.map(decode(body), (success) => ({ success })), String)
+        const { success } = Result.getOrThrowWith(
+          Result.map(decode(body), (success) => ({ success })),
+          String
+        )
         expect(keysInOrder(success)).toBe(keysInOrder(body))
       }),
       { numRuns: 500 }

@@ -39,7 +39,10 @@ const uri = formatted(
 )
 
 const uriOrBase64 = formatted(
-  fc.oneof(uri.allowed.map(String), fc.base64String({ minLength: 1 }).filter((data) => data !== "")),
+  fc.oneof(
+    uri.allowed.map(String),
+    fc.base64String({ minLength: 1 }).filter((data) => data !== "")
+  ),
   "",
   "no base64!"
 )
@@ -61,7 +64,9 @@ const message = kinds("role", {
             kinds("type", {
               text: textPart,
               image_url: imageUrlPart,
-              file: { required: { file: object({ required: { file_data: uriOrBase64 }, optional: { filename: text() } }) } },
+              file: {
+                required: { file: object({ required: { file_data: uriOrBase64 }, optional: { filename: text() } }) }
+              },
               input_audio: {
                 required: {
                   input_audio: object({

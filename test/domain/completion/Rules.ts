@@ -80,7 +80,10 @@ export const integer = ({ min }: { readonly min?: number } = {}): Rule => ({
   allowed:
     min === undefined
       ? fc.oneof(fc.integer(), fc.maxSafeInteger())
-      : fc.oneof(fc.integer({ min }), fc.maxSafeNat().map((value) => Math.max(value, min))),
+      : fc.oneof(
+          fc.integer({ min }),
+          fc.maxSafeNat().map((value) => Math.max(value, min))
+        ),
   broken: () => [
     ...wrongTypes(isNumber),
     ...wrong("a fraction", 1.5, 1e-9),
@@ -185,13 +188,15 @@ const without = (value: JsonObject, name: string): JsonObject =>
 /** Objects of several kinds, which the field `key` tells apart. */
 export const kinds = (key: string, all: Readonly<Record<string, Fields>>): Rule => ({
   allowed: fc.oneof(
-    ...Object.entries(all).map(([kind, { required = {}, optional = {} }]) =>
-      object({ required: { [key]: oneOf(kind), ...required }, optional }).allowed
+    ...Object.entries(all).map(
+      ([kind, { required = {}, optional = {} }]) =>
+        object({ required: { [key]: oneOf(kind), ...required }, optional }).allowed
     )
   ),
   broken: (value) => {
     if (!isObject(value)) return wrongTypes(isObject)
-    const fields = all[String(value[key])] ?? {}
+    const kind = value[key]
+    const fields = typeof kind === "string" ? (all[kind] ?? {}) : {}
     return [
       ...wrongTypes(isObject),
       ...brokenFields(value, fields),
@@ -233,9 +238,13 @@ export const render = (path: Path): string =>
 /** JSON text, in which Infinity is a number too large for any computer. */
 export const write = (value: Json): string =>
   typeof value === "number" && !Number.isFinite(value)
-    ? value > 0 ? "1e400" : "-1e400"
+    ? value > 0
+      ? "1e400"
+      : "-1e400"
     : Array.isArray(value)
-    ? `[${value.map(write).join(",")}]`
-    : isObject(value)
-    ? `{${Object.entries(value).map(([key, field]) => `${JSON.stringify(key)}:${write(field)}`).join(",")}}`
-    : JSON.stringify(value)
+      ? `[${value.map(write).join(",")}]`
+      : isObject(value)
+        ? `{${Object.entries(value)
+            .map(([key, field]) => `${JSON.stringify(key)}:${write(field)}`)
+            .join(",")}}`
+        : JSON.stringify(value)

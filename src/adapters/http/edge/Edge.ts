@@ -55,12 +55,12 @@ export const edge = <R>(
   app: Effect.Effect<HttpServerResponse.HttpServerResponse, unknown, R>,
   routes: ReadonlyArray<RouteEntry>
 ) =>
-  Effect.gen(function*() {
+  Effect.gen(function* () {
     const ids = yield* Ids
     const drain = yield* Drain
     const known = new Set(routes.map(({ path }) => path))
 
-    const finish = Effect.fnUntraced(function*(
+    const finish = Effect.fnUntraced(function* (
       request: HttpServerRequest.HttpServerRequest,
       state: RequestState,
       started: number
@@ -78,18 +78,18 @@ export const edge = <R>(
         path,
         status: state.status,
         ms,
-        ...state.caller === undefined
+        ...(state.caller === undefined
           ? {}
           : {
-            organization: state.caller.organizationId,
-            member: state.caller.memberId,
-            key: state.caller.keyId
-          },
-        ...state.model === undefined ? {} : { model: state.model.slice(0, 200) }
+              organization: state.caller.organizationId,
+              member: state.caller.memberId,
+              key: state.caller.keyId
+            }),
+        ...(state.model === undefined ? {} : { model: state.model.slice(0, 200) })
       })
     })
 
-    const answerFailure = Effect.fnUntraced(function*(
+    const answerFailure = Effect.fnUntraced(function* (
       cause: Cause.Cause<unknown>,
       request: HttpServerRequest.HttpServerRequest,
       state: RequestState
@@ -102,7 +102,9 @@ export const edge = <R>(
       return respond(failure, state.id)
     })
 
-    return Effect.gen(function*() {
+    // What is made here once is the effect that answers every request.
+    // @effect-diagnostics-next-line returnEffectInGen:off
+    return Effect.gen(function* () {
       const request = yield* HttpServerRequest.HttpServerRequest
       const started = yield* Clock.currentTimeMillis
       const given = request.headers["x-request-id"]
@@ -117,21 +119,22 @@ export const edge = <R>(
       const answer = yield* Effect.catchCause(app, (cause) =>
         Cause.hasInterruptsOnly(cause) && !drain.isOver()
           ? Effect.failCause(cause)
-          : answerFailure(cause, request, state)).pipe(
-          Effect.provideService(CurrentRequest, state),
-          Effect.provideService(References.CurrentLogAnnotations, { requestId: state.id })
-        )
+          : answerFailure(cause, request, state)
+      ).pipe(
+        Effect.provideService(CurrentRequest, state),
+        Effect.provideService(References.CurrentLogAnnotations, { requestId: state.id })
+      )
       state.status = answer.status
       return HttpServerResponse.setHeaders(answer, {
         "x-request-id": state.id,
-        ...state.rate === undefined
+        ...(state.rate === undefined
           ? {}
           : {
-            "ratelimit-limit": String(state.rate.limit),
-            "ratelimit-remaining": String(state.rate.remaining),
-            "ratelimit-reset": String(state.rate.resetSeconds)
-          },
-        ...drain.isDraining() ? { connection: "close" } : {}
+              "ratelimit-limit": String(state.rate.limit),
+              "ratelimit-remaining": String(state.rate.remaining),
+              "ratelimit-reset": String(state.rate.resetSeconds)
+            }),
+        ...(drain.isClosing() ? { connection: "close" } : {})
       })
     })
   })
@@ -145,6 +148,5 @@ const asFailure = (
   error instanceof StoreUnavailable
     ? error
     : HttpServerError.isHttpServerError(error) && error.reason._tag === "RouteNotFound"
-    ? refusal(routes, request.method, pathOf(request.url))
-    : new UnexpectedFailure()
-
+      ? refusal(routes, request.method, pathOf(request.url))
+      : new UnexpectedFailure()

@@ -33,12 +33,10 @@ export interface JsonBody {
 }
 
 /** The request's body as JSON: at most `limit` bytes whatever the headers say, strict UTF-8, at most 128 levels. */
-export const read = (limit: number): Effect.Effect<
-  JsonBody,
-  BodyTooLarge | InvalidJson | TooDeep,
-  HttpServerRequest.HttpServerRequest
-> =>
-  Effect.gen(function*() {
+export const read = (
+  limit: number
+): Effect.Effect<JsonBody, BodyTooLarge | InvalidJson | TooDeep, HttpServerRequest.HttpServerRequest> =>
+  Effect.gen(function* () {
     const request = yield* HttpServerRequest.HttpServerRequest
     if (Number(request.headers["content-length"] ?? 0) > limit) return yield* new BodyTooLarge({ limit })
     const bytes = yield* request.arrayBuffer.pipe(
@@ -57,9 +55,7 @@ export const read = (limit: number): Effect.Effect<
           detail: error instanceof SyntaxError ? `${error.message}.` : "it is not UTF-8."
         })
     })
-    return isDeeperThan(value, deepest)
-      ? yield* new TooDeep({ limit: deepest })
-      : { value, bytes: bytes.byteLength }
+    return isDeeperThan(value, deepest) ? yield* new TooDeep({ limit: deepest }) : { value, bytes: bytes.byteLength }
   })
 
 const isDeeperThan = (value: unknown, levels: number): boolean =>

@@ -22,17 +22,23 @@ export const nodeServer = (): Server => {
     // Clients offer `h2c` with ordinary requests, which are served as such.
     shouldUpgradeCallback: ({ headers, method }) => method === "GET" && headers.upgrade?.toLowerCase() === "websocket"
   })
-  return server
-    .on("request", remember)
-    .on("checkContinue", remember)
-    // An expectation that nobody knows may be passed over.
-    .on("checkExpectation", (request, response) => server.emit("request", request, response))
-    .on("connect", (_request, socket) => refuse(socket, new MalformedHttp({ status: 400, detail: "this is no proxy." })))
-    .on("clientError", (error: NodeJS.ErrnoException, socket) => {
-      // Whatever followed the beginning of an answer would be read as a part of it.
-      if (!socket.writable || error.code === "ECONNRESET" || answers.get(socket)?.headersSent === true) socket.destroy()
-      else refuse(socket, malformed(error))
-    })
+  return (
+    server
+      .on("request", remember)
+      .on("checkContinue", remember)
+      // An expectation that nobody knows may be passed over.
+      .on("checkExpectation", (request, response) => server.emit("request", request, response))
+      .on("connect", (_request, socket) => {
+        refuse(socket, new MalformedHttp({ status: 400, detail: "this is no proxy." }))
+      })
+      .on("clientError", (error: NodeJS.ErrnoException, socket) => {
+        const answer = answers.get(socket)
+        // What followed the beginning of an answer would be read as a part of it.
+        const isAnswering = answer !== undefined && answer.headersSent && !answer.writableFinished
+        if (!socket.writable || error.code === "ECONNRESET" || isAnswering) socket.destroy()
+        else refuse(socket, malformed(error))
+      })
+  )
 }
 
 /** HTTP/1.1 demands the header `Host`. */
@@ -40,35 +46,36 @@ export const requiringHost = <E, R>(app: Effect.Effect<HttpServerResponse.HttpSe
   Effect.flatMap(HttpServerRequest.HttpServerRequest, (request) =>
     request.headers["host"] === undefined && NodeHttpServerRequest.toIncomingMessage(request).httpVersion === "1.1"
       ? Effect.map(CurrentRequest, ({ id }) =>
-        respond(new MalformedHttp({ status: 400, detail: "it has no header Host." }), id))
-      : app)
+          respond(new MalformedHttp({ status: 400, detail: "it has no header Host." }), id)
+        )
+      : app
+  )
 
-const malformed = ({ code, message }: NodeJS.ErrnoException): MalformedHttp => {
-  switch (code) {
-    case "ERR_HTTP_REQUEST_TIMEOUT":
-      return new MalformedHttp({ status: 408, detail: "it did not arrive in time." })
-    case "HPE_CHUNK_EXTENSIONS_OVERFLOW":
-      return new MalformedHttp({ status: 413, detail: "its chunk extensions are too large." })
-    case "HPE_HEADER_OVERFLOW":
-      return new MalformedHttp({ status: 431, detail: "its headers are too large." })
-    default:
-      return new MalformedHttp({ status: 400, detail: `${message}.` })
-  }
-}
+const malformed = ({ code = "", message }: NodeJS.ErrnoException): MalformedHttp =>
+  new MalformedHttp(refusals.get(code) ?? { status: 400, detail: `${message}.` })
+
+/** Node's own statuses for what it refuses. */
+const refusals = new Map<string, { readonly status: MalformedHttp["status"]; readonly detail: string }>([
+  ["ERR_HTTP_REQUEST_TIMEOUT", { status: 408, detail: "it did not arrive in time." }],
+  ["HPE_CHUNK_EXTENSIONS_OVERFLOW", { status: 413, detail: "its chunk extensions are too large." }],
+  ["HPE_HEADER_OVERFLOW", { status: 431, detail: "its headers are too large." }]
+])
 
 /** The answer to what has no request, and the end of its connection. */
 const refuse = (socket: Duplex, failure: MalformedHttp): void => {
   const id = randomUUID()
   const envelope = envelopeOf(failure, id)
   const body = JSON.stringify(envelope)
-  socket.end([
-    `HTTP/1.1 ${failure.status} ${STATUS_CODES[failure.status]}`,
-    "content-type: application/json",
-    `content-length: ${Buffer.byteLength(body)}`,
-    `x-request-id: ${id}`,
-    `x-should-retry: ${envelope.error.retryable}`,
-    "connection: close",
-    "",
-    body
-  ].join("\r\n"))
+  socket.end(
+    [
+      `HTTP/1.1 ${failure.status} ${STATUS_CODES[failure.status]}`,
+      "content-type: application/json",
+      `content-length: ${Buffer.byteLength(body)}`,
+      `x-request-id: ${id}`,
+      `x-should-retry: ${envelope.error.retryable}`,
+      "connection: close",
+      "",
+      body
+    ].join("\r\n")
+  )
 }

@@ -14,15 +14,17 @@ export const refusal = (
 ): UnknownRoute | MethodNotAllowed => {
   const methods = routes.filter((route) => matches(route.path, path)).map((route) => route.method)
   if (methods.length === 0) return new UnknownRoute({ path })
-  const allowed = methods.flatMap((method) => method === "GET" ? ["GET", "HEAD"] : [method])
+  const allowed = methods.flatMap((method) => (method === "GET" ? ["GET", "HEAD"] : [method]))
   return new MethodNotAllowed({ method, path, allowed: [...new Set(allowed)] })
 }
 
 const matches = (template: string, path: string): boolean => {
   const wanted = template.split("/")
   const given = path.split("/")
-  return wanted.length === given.length &&
-    wanted.every((segment, at) => segment.startsWith(":") ? given[at] !== "" : segment === given[at])
+  return (
+    wanted.length === given.length &&
+    wanted.every((segment, at) => (segment.startsWith(":") ? given[at] !== "" : segment === given[at]))
+  )
 }
 
 /** What only unusual targets have: an origin, other ends of the path than `?`, double slashes, one at the end. */
@@ -32,7 +34,7 @@ const unusual = /^[^/]|[;#]|\/\/|.\/$/
 export const pathOf = (url: string): string => {
   const query = url.indexOf("?")
   const path = query === -1 ? url : url.slice(0, query)
-  return unusual.test(path)
-    ? path.replace(/^https?:\/\/[^/]*(?=\/)/, "").replace(/[;#].*$/s, "").replace(/\/{2,}/g, "/").replace(/(?<=.)\/$/, "")
-    : path
+  if (!unusual.test(path)) return path
+  const local = path.replace(/^https?:\/\/[^/]*(?=\/)/, "").replace(/[;#].*$/s, "")
+  return local.replace(/\/{2,}/g, "/").replace(/(?<=.)\/$/, "")
 }

@@ -16,18 +16,22 @@ export const BillingSummaryWire = Schema.Struct({
     total_cost_usd: Schema.Finite,
     total_usage_events: NonNegativeInt
   }),
-  recent_model_usage: Schema.Array(Schema.Struct({
-    cost_usd: Schema.Finite,
-    input_tokens: NonNegativeInt,
-    output_tokens: NonNegativeInt,
-    model: Schema.String,
-    timestamp: Timestamp
-  }))
+  recent_model_usage: Schema.Array(
+    Schema.Struct({
+      cost_usd: Schema.Finite,
+      input_tokens: NonNegativeInt,
+      output_tokens: NonNegativeInt,
+      model: Schema.String,
+      timestamp: Timestamp
+    })
+  )
 }).annotate({ identifier: "BillingSummary" })
 
-export const BillingApi = HttpApiGroup.make("billing").add(
-  HttpApiEndpoint.get("getBillingSummary", "/v1/billing/summary", {
-    success: BillingSummaryWire,
-    error: documentedErrors
-  }).annotateMerge(OpenApi.annotations({ identifier: "getBillingSummary", summary: "billing summary" }))
-).middleware(Gate)
+export const BillingApi = HttpApiGroup.make("billing")
+  .add(
+    HttpApiEndpoint.get("getBillingSummary", "/v1/billing/summary", {
+      success: BillingSummaryWire,
+      error: documentedErrors
+    }).annotateMerge(OpenApi.annotations({ identifier: "getBillingSummary", summary: "billing summary" }))
+  )
+  .middleware(Gate)

@@ -8,7 +8,7 @@ import { GatewayApi } from "./GatewayApi.ts"
 export const BillingHandlers = HttpApiBuilder.group(
   GatewayApi,
   "billing",
-  Effect.fn(function*(handlers) {
+  Effect.fn(function* (handlers) {
     const summary = yield* GetBillingSummary
     return handlers.handleAll({
       getBillingSummary: () =>

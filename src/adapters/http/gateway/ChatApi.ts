@@ -35,26 +35,30 @@ export const ChatCompletionWire = Schema.Struct({
   created: NonNegativeInt,
   model: Schema.NonEmptyString,
   service_tier: Schema.optionalKey(Schema.Literals(["default", "priority"])),
-  choices: Schema.Array(Schema.Struct({
-    index: NonNegativeInt,
-    finish_reason: FinishReasonWire,
-    message: Schema.Struct({
-      role: Schema.Literal("assistant"),
-      content: Schema.NullOr(Schema.String),
-      refusal: Schema.optionalKey(Schema.String),
-      reasoning: Schema.optionalKey(Schema.String),
-      reasoning_content: Schema.optionalKey(Schema.String),
-      tool_calls: Schema.optionalKey(Schema.Array(ToolCallWire))
+  choices: Schema.Array(
+    Schema.Struct({
+      index: NonNegativeInt,
+      finish_reason: FinishReasonWire,
+      message: Schema.Struct({
+        role: Schema.Literal("assistant"),
+        content: Schema.NullOr(Schema.String),
+        refusal: Schema.optionalKey(Schema.String),
+        reasoning: Schema.optionalKey(Schema.String),
+        reasoning_content: Schema.optionalKey(Schema.String),
+        tool_calls: Schema.optionalKey(Schema.Array(ToolCallWire))
+      })
     })
-  })).check(Schema.isMinLength(1)),
+  ).check(Schema.isMinLength(1)),
   usage: UsageWire
 }).annotate({ identifier: "ChatCompletion" })
 export type ChatCompletionWire = typeof ChatCompletionWire.Type
 
-export const ChatApi = HttpApiGroup.make("chat").add(
-  HttpApiEndpoint.post("createChatCompletion", "/v1/chat/completions", {
-    payload: ChatRequest,
-    success: [ChatCompletionWire, Schema.String.pipe(HttpApiSchema.asText({ contentType: "text/event-stream" }))],
-    error: documentedErrors
-  }).annotateMerge(OpenApi.annotations({ identifier: "createChatCompletion", summary: "chat completion" }))
-).middleware(Gate)
+export const ChatApi = HttpApiGroup.make("chat")
+  .add(
+    HttpApiEndpoint.post("createChatCompletion", "/v1/chat/completions", {
+      payload: ChatRequest,
+      success: [ChatCompletionWire, Schema.String.pipe(HttpApiSchema.asText({ contentType: "text/event-stream" }))],
+      error: documentedErrors
+    }).annotateMerge(OpenApi.annotations({ identifier: "createChatCompletion", summary: "chat completion" }))
+  )
+  .middleware(Gate)

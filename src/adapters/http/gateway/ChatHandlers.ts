@@ -34,13 +34,13 @@ const decodeUnknown = Schema.decodeUnknownEffect(ChatRequest)
 export const ChatHandlers = HttpApiBuilder.group(
   GatewayApi,
   "chat",
-  Effect.fn(function*(handlers) {
+  Effect.fn(function* (handlers) {
     const chat = yield* CompleteChat
     const streams = yield* EventStreams
     const ids = yield* Ids
 
     /** Read raw: the framework's own reading has no limit and takes broken UTF-8. */
-    const create = Effect.gen(function*() {
+    const create = Effect.gen(function* () {
       const state = yield* CurrentRequest
       const caller = yield* CurrentCaller
       const body = yield* JsonBody.read(bodyLimit)
@@ -54,15 +54,20 @@ export const ChatHandlers = HttpApiBuilder.group(
       }
       const call: ChatCall = { caller, request, requestId: state.id }
       return request.stream === true
-        ? yield* streams.respond(yield* chat.stream(call), answer, request.stream_options?.include_usage === true, state.id)
+        ? yield* streams.respond(
+            yield* chat.stream(call),
+            answer,
+            request.stream_options?.include_usage === true,
+            state.id
+          )
         : yield* whole(call, answer)
     }).pipe(handled)
 
     const whole = (call: ChatCall, answer: Answer) =>
       Effect.map(chat.complete(call), ({ completion, ...charged }) =>
-        HttpServerResponse.jsonUnsafe(completionToWire(answer, completion, charged)))
+        HttpServerResponse.jsonUnsafe(completionToWire(answer, completion, charged))
+      )
 
     return handlers.handleRaw("createChatCompletion", () => create)
   })
 )
-

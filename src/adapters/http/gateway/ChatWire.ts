@@ -1,5 +1,5 @@
-import { inputTokens, outputTokens } from "../../../domain/billing/Usage.ts"
 import type { Charged } from "../../../application/completion/CompleteChat.ts"
+import { inputTokens, outputTokens } from "../../../domain/billing/Usage.ts"
 import type { Choice, Completion } from "../../../domain/completion/Completion.ts"
 import type { Delta } from "../../../domain/completion/CompletionEvent.ts"
 import { toUsd } from "../../../domain/shared/Money.ts"
@@ -27,7 +27,7 @@ export const completionToWire = (answer: Answer, completion: Completion, charged
   object: "chat.completion",
   created: answer.created,
   model: answer.model,
-  ...completion.serviceTier === undefined ? {} : { service_tier: completion.serviceTier },
+  ...(completion.serviceTier === undefined ? {} : { service_tier: completion.serviceTier }),
   choices: completion.choices.map((choice) => choiceToWire(answer, choice)),
   usage: usageToWire(charged)
 })
@@ -38,9 +38,9 @@ const choiceToWire = (answer: Answer, choice: Choice): ChatCompletionWire["choic
   message: {
     role: "assistant",
     content: choice.content,
-    ...choice.refusal === undefined ? {} : { refusal: choice.refusal },
+    ...(choice.refusal === undefined ? {} : { refusal: choice.refusal }),
     ...reasoningToWire(answer, choice.reasoning),
-    ...choice.toolCalls === undefined ? {} : { tool_calls: choice.toolCalls }
+    ...(choice.toolCalls === undefined ? {} : { tool_calls: choice.toolCalls })
   }
 })
 
@@ -55,17 +55,19 @@ export const chunkHead = ({ created, id, model }: Answer): string =>
 /** The delta of a chunk (decisions 2), or undefined when nothing of it is for this caller. */
 export const deltaToWire = (answer: Answer, delta: Delta, isFirst: boolean): object | undefined => {
   const wire = {
-    ...isFirst ? { role: "assistant" } : {},
-    ...delta.content === undefined ? {} : { content: delta.content },
+    ...(isFirst ? { role: "assistant" } : {}),
+    ...(delta.content === undefined ? {} : { content: delta.content }),
     ...reasoningToWire(answer, delta.reasoning),
-    ...delta.refusal === undefined ? {} : { refusal: delta.refusal },
-    ...delta.toolCalls === undefined ? {} : {
-      tool_calls: delta.toolCalls.map(({ arguments: text, id, index, name }) => ({
-        index,
-        ...id === undefined ? {} : { id, type: "function" },
-        function: { ...name === undefined ? {} : { name }, ...text === undefined ? {} : { arguments: text } }
-      }))
-    }
+    ...(delta.refusal === undefined ? {} : { refusal: delta.refusal }),
+    ...(delta.toolCalls === undefined
+      ? {}
+      : {
+          tool_calls: delta.toolCalls.map(({ arguments: text, id, index, name }) => ({
+            index,
+            ...(id === undefined ? {} : { id, type: "function" }),
+            function: { ...(name === undefined ? {} : { name }), ...(text === undefined ? {} : { arguments: text }) }
+          }))
+        })
   }
   return Object.keys(wire).length === 0 && delta.finishReason === undefined ? undefined : wire
 }

@@ -15,8 +15,8 @@ import {
 } from "effect"
 import { HttpServerResponse } from "effect/http"
 import type { ChatEvent } from "../../../application/completion/CompleteChat.ts"
-import type { Delta } from "../../../domain/completion/CompletionEvent.ts"
 import { ServiceStopping, type UpstreamFailed } from "../../../domain/completion/CompletionErrors.ts"
+import type { Delta } from "../../../domain/completion/CompletionEvent.ts"
 import { Drain } from "../edge/Drain.ts"
 import { UnexpectedFailure } from "../edge/RouteErrors.ts"
 import { type Answer, chunkHead, deltaToWire, usageToWire } from "./ChatWire.ts"
@@ -43,18 +43,21 @@ interface Open {
 }
 
 /** Event streams to clients (section 6, decisions 2), with the pings of silent ones and the end of all at a shutdown. */
-export class EventStreams extends Context.Service<EventStreams, {
-  /** The answer that forwards these events. Their scope has to outlive the response: it is the request's. */
-  readonly respond: (
-    events: Stream.Stream<ChatEvent, UpstreamFailed>,
-    answer: Answer,
-    includeUsage: boolean,
-    requestId: string
-  ) => Effect.Effect<HttpServerResponse.HttpServerResponse, never, Scope.Scope>
-}>()("gateway/http/EventStreams") {
+export class EventStreams extends Context.Service<
+  EventStreams,
+  {
+    /** The answer that forwards these events. Their scope has to outlive the response: it is the request's. */
+    readonly respond: (
+      events: Stream.Stream<ChatEvent, UpstreamFailed>,
+      answer: Answer,
+      includeUsage: boolean,
+      requestId: string
+    ) => Effect.Effect<HttpServerResponse.HttpServerResponse, never, Scope.Scope>
+  }
+>()("gateway/http/EventStreams") {
   static readonly layer = Layer.effect(
     EventStreams,
-    Effect.gen(function*() {
+    Effect.gen(function* () {
       const drain = yield* Drain
       const open = new Set<Open>()
 
@@ -73,12 +76,15 @@ export class EventStreams extends Context.Service<EventStreams, {
       )
 
       yield* Deferred.await(drain.deadline).pipe(
-        Effect.andThen(Effect.suspend(() =>
-          Effect.forEach([...open], ({ stop }) => stop, { concurrency: "unbounded", discard: true }))),
+        Effect.andThen(
+          Effect.suspend(() =>
+            Effect.forEach([...open], ({ stop }) => stop, { concurrency: "unbounded", discard: true })
+          )
+        ),
         Effect.forkScoped
       )
 
-      const respond = Effect.fnUntraced(function*(
+      const respond = Effect.fnUntraced(function* (
         events: Stream.Stream<ChatEvent, UpstreamFailed>,
         answer: Answer,
         includeUsage: boolean,
@@ -87,8 +93,7 @@ export class EventStreams extends Context.Service<EventStreams, {
         drain.spare(yield* Effect.fiber)
         const pieces: Pieces = yield* Queue.bounded<Uint8Array, Cause.Done>(waiting)
         const writer = new ChunkWriter(answer, includeUsage)
-        const end = (text: string) =>
-          Effect.andThen(Queue.offer(pieces, encoder.encode(text)), Queue.end(pieces))
+        const end = (text: string) => Effect.andThen(Queue.offer(pieces, encoder.encode(text)), Queue.end(pieces))
 
         const stream: Open = { pieces, lastPiece: yield* Clock.currentTimeMillis, stop: Effect.suspend(() => stop) }
 
@@ -109,9 +114,9 @@ export class EventStreams extends Context.Service<EventStreams, {
             return Option.isSome(error)
               ? end(writer.error(error.value, requestId))
               : Effect.andThen(
-                Effect.logError("A stream broke off.", cause),
-                end(writer.error(new UnexpectedFailure(), requestId))
-              )
+                  Effect.logError("A stream broke off.", cause),
+                  end(writer.error(new UnexpectedFailure(), requestId))
+                )
           }
         }).pipe(Effect.forkScoped)
 
@@ -168,7 +173,7 @@ class ChunkWriter {
           if (delta === undefined) break
           this.#first = false
           text += this.#chunk({
-            ...event.serviceTier === undefined ? {} : { service_tier: event.serviceTier },
+            ...(event.serviceTier === undefined ? {} : { service_tier: event.serviceTier }),
             choices: [{ index: event.index, delta, finish_reason: event.finishReason ?? null }],
             ...this.#noUsage
           })
@@ -185,8 +190,10 @@ class ChunkWriter {
 
   /** The chunk of nothing but text, by far the most frequent one. */
   #text(content: string): string {
-    return `data: ${this.#head},"choices":[{"index":0,"delta":{"content":${JSON.stringify(content)}},` +
-      `"finish_reason":null}]${this.#includeUsage ? ",\"usage\":null" : ""}}\n\n`
+    return (
+      `data: ${this.#head},"choices":[{"index":0,"delta":{"content":${JSON.stringify(content)}},` +
+      `"finish_reason":null}]${this.#includeUsage ? ',"usage":null' : ""}}\n\n`
+    )
   }
 
   #chunk(rest: object): string {
@@ -198,5 +205,10 @@ type Text = Delta & { readonly content: string }
 
 /** A delta with content for the first choice, and nothing else. Every field but these four would say more. */
 const isText = (delta: Delta): delta is Text =>
-  delta.content !== undefined && delta.index === 0 && delta.reasoning === undefined && delta.refusal === undefined &&
-  delta.toolCalls === undefined && delta.finishReason === undefined && delta.serviceTier === undefined
+  delta.content !== undefined &&
+  delta.index === 0 &&
+  delta.reasoning === undefined &&
+  delta.refusal === undefined &&
+  delta.toolCalls === undefined &&
+  delta.finishReason === undefined &&
+  delta.serviceTier === undefined

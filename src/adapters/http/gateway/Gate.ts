@@ -16,14 +16,14 @@ export class Gate extends HttpApiMiddleware.Service<Gate, { provides: CurrentCal
 }) {
   static readonly layer = Layer.effect(
     Gate,
-    Effect.gen(function*() {
+    Effect.gen(function* () {
       const authenticate = yield* Authenticate
       const limits = yield* RateLimits
       const policies = yield* RatePolicies
 
       return Gate.of({
         bearer: (answer, { credential, endpoint }) =>
-          Effect.gen(function*() {
+          Effect.gen(function* () {
             const request = yield* CurrentRequest
             const caller = yield* authenticate.byKey(Redacted.value(credential))
             request.caller = caller

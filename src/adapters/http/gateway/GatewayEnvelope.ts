@@ -2,7 +2,11 @@ import { Effect, Schema } from "effect"
 import { HttpServerResponse } from "effect/http"
 import type { StoreUnavailable } from "../../../application/ports/storage/StoreUnavailable.ts"
 import type { InsufficientCredits } from "../../../domain/billing/BillingErrors.ts"
-import type { AccessMethodNotOffered, ModelNotFound, NoKeyForAccessMethod } from "../../../domain/catalog/CatalogErrors.ts"
+import type {
+  AccessMethodNotOffered,
+  ModelNotFound,
+  NoKeyForAccessMethod
+} from "../../../domain/catalog/CatalogErrors.ts"
 import type {
   InvalidRequest,
   ServiceStopping,
@@ -12,8 +16,8 @@ import type {
 import type { InvalidApiKey } from "../../../domain/identity/IdentityErrors.ts"
 import type { RateLimited } from "../../../domain/ratelimit/RatePolicy.ts"
 import type { BodyTooLarge, InvalidJson, TooDeep } from "../edge/JsonBody.ts"
-import type { MalformedHttp, MethodNotAllowed, UnexpectedFailure, UnknownRoute } from "../edge/RouteErrors.ts"
 import { CurrentRequest } from "../edge/RequestState.ts"
+import type { MalformedHttp, MethodNotAllowed, UnexpectedFailure, UnknownRoute } from "../edge/RouteErrors.ts"
 
 /** The error envelope of section 2.4. */
 export const Envelope = Schema.Struct({
@@ -107,8 +111,16 @@ const invalidRequest = (issues: InvalidRequest["issues"]): Wire => ({
   status: 400,
   code: "invalid_request",
   retryable: false,
-  details: { issues: issues.map(({ message, path }) => ({ path, message })) }
+  details: {
+    issues: issues.slice(0, mostIssues).map(({ message, path }) => ({ path: brief(path), message: brief(message) }))
+  }
 })
+
+/** An answer quotes its request, and must not grow with it. */
+const mostIssues = 20
+const mostText = 2_000
+
+const brief = (text: string): string => (text.length > mostText ? `${text.slice(0, mostText)}…` : text)
 
 const wireOf = <Tag extends GatewayFailure["_tag"]>(error: Extract<GatewayFailure, { readonly _tag: Tag }>): Wire =>
   wires[error._tag as Tag](error)
@@ -117,7 +129,7 @@ const wireOf = <Tag extends GatewayFailure["_tag"]>(error: Extract<GatewayFailur
 export const envelopeOf = (error: GatewayFailure, requestId: string): Envelope => {
   const { code, details, retryable } = wireOf(error)
   return {
-    error: { code, message: error.message, requestId, retryable, ...details === undefined ? {} : { details } }
+    error: { code, message: brief(error.message), requestId, retryable, ...(details === undefined ? {} : { details }) }
   }
 }
 

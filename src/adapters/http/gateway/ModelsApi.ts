@@ -31,17 +31,22 @@ export const ModelWire = Schema.Struct({
     reasoning: Schema.Boolean,
     supportsToolCall: Schema.Boolean
   }),
-  pricing: Schema.NullOr(Schema.Struct({
-    ...prices,
-    reasoningPerM: Schema.NullOr(Price),
-    contextOver200kPerM: Schema.NullOr(Schema.Struct({ inputTokensAbove: PositiveInt, ...prices }))
-  }))
+  pricing: Schema.NullOr(
+    Schema.Struct({
+      ...prices,
+      reasoningPerM: Schema.NullOr(Price),
+      contextOver200kPerM: Schema.NullOr(Schema.Struct({ inputTokensAbove: PositiveInt, ...prices }))
+    })
+  )
 }).annotate({ identifier: "Model" })
 export type ModelWire = typeof ModelWire.Type
 
 export const ModelList = Schema.Struct({ object: Schema.Literal("list"), data: Schema.Array(ModelWire) })
 
-export const ModelsApi = HttpApiGroup.make("models").add(
-  HttpApiEndpoint.get("listModels", "/v1/models", { success: ModelList, error: documentedErrors })
-    .annotateMerge(OpenApi.annotations({ identifier: "listModels", summary: "list models" }))
-).middleware(Gate)
+export const ModelsApi = HttpApiGroup.make("models")
+  .add(
+    HttpApiEndpoint.get("listModels", "/v1/models", { success: ModelList, error: documentedErrors }).annotateMerge(
+      OpenApi.annotations({ identifier: "listModels", summary: "list models" })
+    )
+  )
+  .middleware(Gate)

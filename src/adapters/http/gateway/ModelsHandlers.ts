@@ -10,7 +10,7 @@ import type { ModelWire } from "./ModelsApi.ts"
 export const ModelsHandlers = HttpApiBuilder.group(
   GatewayApi,
   "models",
-  Effect.fn(function*(handlers) {
+  Effect.fn(function* (handlers) {
     const models = yield* Models
     // The catalogue does not change while the process runs: its answer is made once.
     const list = new TextEncoder().encode(JSON.stringify({ object: "list", data: models.list.map(toWire) }))
@@ -38,9 +38,10 @@ const toWire = (model: Model): ModelWire => ({
 const pricingToWire = (pricing: Pricing): NonNullable<ModelWire["pricing"]> => ({
   ...pricesToWire(pricing),
   reasoningPerM: orNull(pricing.reasoning),
-  contextOver200kPerM: pricing.longContext === null
-    ? null
-    : { inputTokensAbove: pricing.longContext.inputTokensAbove, ...pricesToWire(pricing.longContext) }
+  contextOver200kPerM:
+    pricing.longContext === null
+      ? null
+      : { inputTokensAbove: pricing.longContext.inputTokensAbove, ...pricesToWire(pricing.longContext) }
 })
 
 const pricesToWire = (rates: Pick<Pricing, "input" | "output" | "cacheRead" | "cacheWrite">) => ({

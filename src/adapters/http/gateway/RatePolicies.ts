@@ -2,9 +2,12 @@ import { Context } from "effect"
 import type { RatePolicy } from "../../../domain/ratelimit/RatePolicy.ts"
 
 /** The rate policies in force, by operation id. */
-export class RatePolicies extends Context.Service<RatePolicies, {
-  readonly [Operation in "listModels" | "getBillingSummary" | "createChatCompletion"]: RatePolicy
-}>()("gateway/http/RatePolicies") {}
+export class RatePolicies extends Context.Service<
+  RatePolicies,
+  {
+    readonly [Operation in "listModels" | "getBillingSummary" | "createChatCompletion"]: RatePolicy
+  }
+>()("gateway/http/RatePolicies") {}
 
 type Operation = keyof RatePolicies["Service"]
 

@@ -12,13 +12,13 @@ const Live = HttpRouter.add("GET", "/health/live", HttpServerResponse.jsonUnsafe
 
 /** Whether this process should get requests: the store answers and nobody is shutting it down. */
 const Ready = HttpRouter.use((router) =>
-  Effect.gen(function*() {
+  Effect.gen(function* () {
     const store = yield* StoreHealth
     const drain = yield* Drain
     yield* router.add(
       "GET",
       "/health/ready",
-      Effect.gen(function*() {
+      Effect.gen(function* () {
         if (drain.isDraining()) return notReady("draining")
         return (yield* store.isReachable)
           ? HttpServerResponse.jsonUnsafe({ status: "ok" })
@@ -34,7 +34,7 @@ const Metrics = PrometheusMetrics.layerHttp({ path: "/metrics" })
 
 /** The description of the interface, each operation with its rate policy (section 9). */
 const Description = HttpRouter.use((router) =>
-  Effect.gen(function*() {
+  Effect.gen(function* () {
     const policies = yield* RatePolicies
     const document = OpenApi.fromApi(GatewayApi)
     const paths = Object.fromEntries(

@@ -6,7 +6,7 @@ import { SqlClient } from "effect/sql"
  * once. Holds and endings come in batches, as JSON arrays, and lock the accounts they touch in the order of their ids,
  * so that two batches can never wait for each other.
  */
-export default Effect.gen(function*() {
+export default Effect.gen(function* () {
   const sql = yield* SqlClient.SqlClient
   yield* sql`
     CREATE TABLE credit_accounts (

@@ -35,7 +35,7 @@ const write = (request: ChatRequest, model: string, outputCap: number | undefine
     access_method: _accessMethod,
     include_reasoning,
     max_completion_tokens,
-    max_tokens,
+    max_tokens: _maxTokens,
     messages,
     reasoning,
     reasoning_effort,
@@ -52,21 +52,23 @@ const write = (request: ChatRequest, model: string, outputCap: number | undefine
     ...same,
     model,
     messages: writeMessages(messages),
-    ...tools.length === 0 ? {} : { tools },
-    ...limit === undefined ? {} : dialect.extensions && max_completion_tokens !== undefined
-      ? { max_completion_tokens: limit }
-      : { [dialect.outputLimit]: limit },
-    ...effort === undefined ? {} : { reasoning_effort: effort },
-    ...service_tier === undefined ? {} : { service_tier: service_tier === "fast" ? "priority" : service_tier },
-    ...dialect.extensions
+    ...(tools.length === 0 ? {} : { tools }),
+    ...(limit === undefined
+      ? {}
+      : dialect.extensions && max_completion_tokens !== undefined
+        ? { max_completion_tokens: limit }
+        : { [dialect.outputLimit]: limit }),
+    ...(effort === undefined ? {} : { reasoning_effort: effort }),
+    ...(service_tier === undefined ? {} : { service_tier: service_tier === "fast" ? "priority" : service_tier }),
+    ...(dialect.extensions
       ? {
-        ...include_reasoning === undefined ? {} : { include_reasoning },
-        ...reasoning === undefined ? {} : { reasoning },
-        ...usage === undefined ? {} : { usage }
-      }
-      : {},
+          ...(include_reasoning === undefined ? {} : { include_reasoning }),
+          ...(reasoning === undefined ? {} : { reasoning }),
+          ...(usage === undefined ? {} : { usage })
+        }
+      : {}),
     // Metering needs the usage of every stream, asked for or not.
-    ...stream === true ? { stream: true, stream_options: { include_usage: true } } : {}
+    ...(stream === true ? { stream: true, stream_options: { include_usage: true } } : {})
   }
 }
 
@@ -75,27 +77,35 @@ const effortOf = (reasoning: ChatRequest["reasoning"]): string | undefined =>
   typeof reasoning?.["effort"] === "string" ? reasoning["effort"] : undefined
 
 /** What of a request a vendor without extensions has no field for. The answer's usage is the gateway's own affair. */
-const beyondReference = ({ messages, reasoning = {}, reasoning_effort, usage = {} }: ChatRequest): ReadonlyArray<Issue> => {
+const beyondReference = (request: ChatRequest): ReadonlyArray<Issue> => {
+  const { messages, reasoning = {}, reasoning_effort, usage = {} } = request
   const unknown = (path: string): Issue => ({ path, message: "This model's provider has no such field" })
   const { effort, ...restOfReasoning } = reasoning
   const { include: _include, ...restOfUsage } = usage
-  const contradiction = effort === undefined || effort === reasoning_effort ||
-      (reasoning_effort === undefined && typeof effort === "string" && effort !== "")
-    ? []
-    : [{
-      path: "reasoning.effort",
-      message: reasoning_effort === undefined
-        ? "Expected a string that is not empty"
-        : "Expected the same value as reasoning_effort, or only one of the two"
-    }]
+  const contradiction =
+    effort === undefined ||
+    effort === reasoning_effort ||
+    (reasoning_effort === undefined && typeof effort === "string" && effort !== "")
+      ? []
+      : [
+          {
+            path: "reasoning.effort",
+            message:
+              reasoning_effort === undefined
+                ? "Expected a string that is not empty"
+                : "Expected the same value as reasoning_effort, or only one of the two"
+          }
+        ]
   return [
     ...contradiction,
     ...Object.keys(restOfReasoning).map((key) => unknown(`reasoning.${key}`)),
     ...Object.keys(restOfUsage).map((key) => unknown(`usage.${key}`)),
     ...messages.flatMap((message, index) =>
-      message.role !== "assistant" ? [] : (["reasoning", "reasoning_content"] as const)
-        .filter((field) => message[field] !== undefined)
-        .map((field) => unknown(`messages[${index}].${field}`))
+      message.role !== "assistant"
+        ? []
+        : (["reasoning", "reasoning_content"] as const)
+            .filter((field) => message[field] !== undefined)
+            .map((field) => unknown(`messages[${index}].${field}`))
     )
   ]
 }
@@ -126,8 +136,8 @@ const writeMessages = (messages: ReadonlyArray<ChatMessage>): ReadonlyArray<obje
 /** Vendors refuse lists without items. */
 const writeAssistant = ({ content, tool_calls = [], ...same }: AssistantMessage): object => ({
   ...same,
-  ...content === undefined ? {} : { content: Array.isArray(content) && content.length === 0 ? "" : content },
-  ...tool_calls.length === 0 ? {} : { tool_calls }
+  ...(content === undefined ? {} : { content: Array.isArray(content) && content.length === 0 ? "" : content }),
+  ...(tool_calls.length === 0 ? {} : { tool_calls })
 })
 
 const writeToolAnswer = (message: ToolMessage, media: Array<object>): object => {
@@ -142,9 +152,8 @@ const writeToolAnswer = (message: ToolMessage, media: Array<object>): object => 
   return {
     role,
     tool_call_id,
-    content: rest.length === 0
-      ? text.length === 0 ? "" : text
-      : [...text, { type: "text", text: "(attachments follow)" }],
+    content:
+      rest.length === 0 ? (text.length === 0 ? "" : text) : [...text, { type: "text", text: "(attachments follow)" }],
     ...named
   }
 }
@@ -187,24 +196,31 @@ const texts = {
 }
 
 const Answer = Schema.Struct({
-  choices: Schema.NonEmptyArray(Schema.Struct({
-    index: Schema.optionalKey(Schema.Int),
-    finish_reason: Maybe(Schema.String),
-    message: Schema.Struct({
-      ...texts,
-      tool_calls: Maybe(Schema.Array(Schema.Struct({
-        id: Schema.NonEmptyString,
-        function: Schema.Struct({ name: Schema.NonEmptyString, arguments: Schema.String })
-      })))
+  choices: Schema.NonEmptyArray(
+    Schema.Struct({
+      index: Schema.optionalKey(Schema.Int),
+      finish_reason: Maybe(Schema.String),
+      message: Schema.Struct({
+        ...texts,
+        tool_calls: Maybe(
+          Schema.Array(
+            Schema.Struct({
+              id: Schema.NonEmptyString,
+              function: Schema.Struct({ name: Schema.NonEmptyString, arguments: Schema.String })
+            })
+          )
+        )
+      })
     })
-  })),
+  ),
   service_tier: Maybe(Schema.String),
   usage: Schema.optionalKey(Schema.Unknown)
 })
 
 const decodeAnswer = Schema.decodeUnknownResult(Answer)
 
-const asIndex = (index: number | null | undefined): number | undefined => index != null && index >= 0 ? index : undefined
+const asIndex = (index: number | null | undefined): number | undefined =>
+  index != null && index >= 0 ? index : undefined
 
 const readAnswer = (answer: typeof Answer.Type) => ({
   choices: answer.choices.map(({ finish_reason, index, message }, position): Choice => {
@@ -213,11 +229,17 @@ const readAnswer = (answer: typeof Answer.Type) => ({
       index: asIndex(index) ?? position,
       finishReason: readFinish(finish_reason, (message.tool_calls?.length ?? 0) > 0),
       content: message.content ?? null,
-      ...typeof reasoning === "string" ? { reasoning } : {},
-      ...typeof message.refusal === "string" ? { refusal: message.refusal } : {},
-      ...message.tool_calls == null || message.tool_calls.length === 0 ? {} : {
-        toolCalls: message.tool_calls.map(({ function: called, id }) => ({ id, type: "function", function: called }))
-      }
+      ...(typeof reasoning === "string" ? { reasoning } : {}),
+      ...(typeof message.refusal === "string" ? { refusal: message.refusal } : {}),
+      ...(message.tool_calls == null || message.tool_calls.length === 0
+        ? {}
+        : {
+            toolCalls: message.tool_calls.map(({ function: called, id }) => ({
+              id,
+              type: "function",
+              function: called
+            }))
+          })
     }
   }),
   ...tier(answer.service_tier),
@@ -228,8 +250,8 @@ const tier = (served: string | null | undefined): { readonly serviceTier?: Serve
   served === "priority" || served === "fast"
     ? { serviceTier: "priority" }
     : served === "default"
-    ? { serviceTier: "default" }
-    : {}
+      ? { serviceTier: "default" }
+      : {}
 
 /** Compatible servers have reasons of their own (`eos`, `function_call`, `model_length`). */
 const readFinish = (reason: string | null | undefined, calledTools: boolean): FinishReason => {
@@ -251,19 +273,29 @@ const readFinish = (reason: string | null | undefined, calledTools: boolean): Fi
 // -- Streamed answer --------------------------------------------------------------------------------------------------
 
 const Chunk = Schema.Struct({
-  choices: Maybe(Schema.Array(Schema.Struct({
-    index: Schema.optionalKey(Schema.Int),
-    finish_reason: Maybe(Schema.String),
-    delta: Maybe(Schema.Struct({
-      role: Maybe(Schema.String),
-      ...texts,
-      tool_calls: Maybe(Schema.Array(Schema.Struct({
-        index: Maybe(Schema.Int),
-        id: Maybe(Schema.String),
-        function: Maybe(Schema.Struct({ name: Maybe(Schema.String), arguments: Maybe(Schema.String) }))
-      })))
-    }))
-  }))),
+  choices: Maybe(
+    Schema.Array(
+      Schema.Struct({
+        index: Schema.optionalKey(Schema.Int),
+        finish_reason: Maybe(Schema.String),
+        delta: Maybe(
+          Schema.Struct({
+            role: Maybe(Schema.String),
+            ...texts,
+            tool_calls: Maybe(
+              Schema.Array(
+                Schema.Struct({
+                  index: Maybe(Schema.Int),
+                  id: Maybe(Schema.String),
+                  function: Maybe(Schema.Struct({ name: Maybe(Schema.String), arguments: Maybe(Schema.String) }))
+                })
+              )
+            )
+          })
+        )
+      })
+    )
+  ),
   service_tier: Maybe(Schema.String),
   usage: Schema.optionalKey(Schema.Unknown)
 })
@@ -321,9 +353,9 @@ class Reader implements StreamReader {
         this.#called.add(call)
         return {
           index: call,
-          ...first && id != null ? { id } : {},
-          ...first && called?.name != null ? { name: called.name } : {},
-          ...called?.arguments == null ? {} : { arguments: called.arguments }
+          ...(first && id != null ? { id } : {}),
+          ...(first && called?.name != null ? { name: called.name } : {}),
+          ...(called?.arguments == null ? {} : { arguments: called.arguments })
         }
       })
       const reasoning = delta?.reasoning ?? delta?.reasoning_content
@@ -333,12 +365,12 @@ class Reader implements StreamReader {
       const event: Delta = {
         _tag: "Delta",
         index: asIndex(index) ?? 0,
-        ...delta?.role == null ? {} : { role: "assistant" },
-        ...delta?.content == null ? {} : { content: delta.content },
-        ...typeof reasoning === "string" ? { reasoning } : {},
-        ...delta?.refusal == null ? {} : { refusal: delta.refusal },
-        ...calls === undefined || calls.length === 0 ? {} : { toolCalls: calls },
-        ...finished ? { finishReason: readFinish(finish_reason, this.#called.size > 0) } : {},
+        ...(delta?.role == null ? {} : { role: "assistant" }),
+        ...(delta?.content == null ? {} : { content: delta.content }),
+        ...(typeof reasoning === "string" ? { reasoning } : {}),
+        ...(delta?.refusal == null ? {} : { refusal: delta.refusal }),
+        ...(calls === undefined || calls.length === 0 ? {} : { toolCalls: calls }),
+        ...(finished ? { finishReason: readFinish(finish_reason, this.#called.size > 0) } : {}),
         ...tier(chunk.service_tier)
       }
       events.push(event)
@@ -371,13 +403,15 @@ const textOnly = (chunk: unknown): string | undefined => {
 
 const Tokens = Maybe(Schema.Unknown)
 
-const decodeUsage = Schema.decodeUnknownOption(Schema.Struct({
-  prompt_tokens: Tokens,
-  completion_tokens: Tokens,
-  total_tokens: Tokens,
-  prompt_tokens_details: Maybe(Schema.Struct({ cached_tokens: Tokens, cache_write_tokens: Tokens })),
-  completion_tokens_details: Maybe(Schema.Struct({ reasoning_tokens: Tokens }))
-}))
+const decodeUsage = Schema.decodeUnknownOption(
+  Schema.Struct({
+    prompt_tokens: Tokens,
+    completion_tokens: Tokens,
+    total_tokens: Tokens,
+    prompt_tokens_details: Maybe(Schema.Struct({ cached_tokens: Tokens, cache_write_tokens: Tokens })),
+    completion_tokens_details: Maybe(Schema.Struct({ reasoning_tokens: Tokens }))
+  })
+)
 
 /**
  * `prompt_tokens` includes the cached ones; `completion_tokens` includes reasoning, but for vendors whose total shows
@@ -402,7 +436,7 @@ const readUsage = (reported: unknown): Usage | undefined => {
   }
 }
 
-const usageField = (usage: Usage | undefined) => usage === undefined ? {} : { usage }
+const usageField = (usage: Usage | undefined) => (usage === undefined ? {} : { usage })
 
 /** A request of a billion tokens does not exist; a count beyond is nonsense like a negative one. */
 const mostTokens = 1_000_000_000
@@ -412,18 +446,16 @@ const asCount = (value: unknown): number | undefined =>
 
 // -- Errors -----------------------------------------------------------------------------------------------------------
 
-const decodeError = Schema.decodeUnknownOption(
-  Schema.Struct({ error: Schema.Struct({ message: Schema.String }) })
-)
+const decodeError = Schema.decodeUnknownOption(Schema.Struct({ error: Schema.Struct({ message: Schema.String }) }))
 
 /** Some vendors answer 200 and put the error into the body or the stream. */
 const inBandError = (body: unknown): UpstreamSaid | undefined =>
   Predicate.hasProperty(body, "error") && body.error != null
     ? {
-      _tag: "UpstreamSaid",
-      detail: Option.match(decodeError(body), {
-        onNone: () => JSON.stringify(body.error),
-        onSome: ({ error }) => error.message
-      })
-    }
+        _tag: "UpstreamSaid",
+        detail: Option.match(decodeError(body), {
+          onNone: () => JSON.stringify(body.error),
+          onSome: ({ error }) => error.message
+        })
+      }
     : undefined

@@ -3,13 +3,16 @@ import type { ApiKey, Caller } from "../../../domain/identity/ApiKey.ts"
 import type { ApiKeyId, OrganizationId } from "../../../domain/shared/Ids.ts"
 
 /** Where API keys are kept, by the digest of their text. Oldest first in every listing. */
-export class ApiKeys extends Context.Service<ApiKeys, {
-  readonly insert: (key: ApiKey, digest: string) => Effect.Effect<void>
-  /** The key with this digest and whom it stands for, also when it is expired or revoked. */
-  readonly findByDigest: (
-    digest: string
-  ) => Effect.Effect<Option.Option<{ readonly key: ApiKey; readonly caller: Caller }>>
-  readonly list: (organization: OrganizationId) => Effect.Effect<ReadonlyArray<ApiKey>>
-  /** Sets the time of revocation, once; none if no key has this id. */
-  readonly revoke: (id: ApiKeyId, at: number) => Effect.Effect<Option.Option<ApiKey>>
-}>()("gateway/ports/storage/ApiKeys") {}
+export class ApiKeys extends Context.Service<
+  ApiKeys,
+  {
+    readonly insert: (key: ApiKey, digest: string) => Effect.Effect<void>
+    /** The key with this digest and whom it stands for, also when it is expired or revoked. */
+    readonly findByDigest: (
+      digest: string
+    ) => Effect.Effect<Option.Option<{ readonly key: ApiKey; readonly caller: Caller }>>
+    readonly list: (organization: OrganizationId) => Effect.Effect<ReadonlyArray<ApiKey>>
+    /** Sets the time of revocation, once; none if no key has this id. */
+    readonly revoke: (id: ApiKeyId, at: number) => Effect.Effect<Option.Option<ApiKey>>
+  }
+>()("gateway/ports/storage/ApiKeys") {}

@@ -9,27 +9,30 @@ import type { NanoUsd } from "../../../domain/shared/Money.ts"
  * the ledger, the open holds sum to `held`, and 0 <= held <= balance. Every operation is atomic and durable when it
  * returns. Leases follow the store's clock.
  */
-export class Ledger extends Context.Service<Ledger, {
-  /** Adds credit; gives the new balance. A note says where it came from. */
-  readonly grant: (organization: OrganizationId, amount: NanoUsd, note: string) => Effect.Effect<NanoUsd>
-  readonly credit: (organization: OrganizationId) => Effect.Effect<Credit>
-  /**
-   * Sets aside `most`, or what is free if that is at least `least`; gives the amount. Competing holds are admitted in
-   * the order of their arrival, each seeing what the ones before it left.
-   */
-  readonly hold: (request: HoldRequest) => Effect.Effect<NanoUsd, InsufficientCredits>
-  /**
-   * Ends the hold with one charge of at most its amount and one usage event; gives what was charged. A hold that has
-   * ended already is left as it is and gives null.
-   */
-  readonly settle: (settlement: Settlement) => Effect.Effect<NanoUsd | null>
-  /** Ends the hold without a charge; false if it has ended already. */
-  readonly release: (hold: HoldId) => Effect.Effect<boolean>
-  /** Extends the leases of these holds and remembers what they delivered. Holds that have ended are passed over. */
-  readonly renew: (holds: ReadonlyArray<Renewal>) => Effect.Effect<void>
-  /** Ends every hold past its lease, by its last checkpoint or else by release; gives how many. Any process may. */
-  readonly sweep: Effect.Effect<number>
-}>()("gateway/ports/storage/Ledger") {}
+export class Ledger extends Context.Service<
+  Ledger,
+  {
+    /** Adds credit; gives the new balance. A note says where it came from. */
+    readonly grant: (organization: OrganizationId, amount: NanoUsd, note: string) => Effect.Effect<NanoUsd>
+    readonly credit: (organization: OrganizationId) => Effect.Effect<Credit>
+    /**
+     * Sets aside `most`, or what is free if that is at least `least`; gives the amount. Competing holds are admitted in
+     * the order of their arrival, each seeing what the ones before it left.
+     */
+    readonly hold: (request: HoldRequest) => Effect.Effect<NanoUsd, InsufficientCredits>
+    /**
+     * Ends the hold with one charge of at most its amount and one usage event; gives what was charged. A hold that has
+     * ended already is left as it is and gives null.
+     */
+    readonly settle: (settlement: Settlement) => Effect.Effect<NanoUsd | null>
+    /** Ends the hold without a charge; false if it has ended already. */
+    readonly release: (hold: HoldId) => Effect.Effect<boolean>
+    /** Extends the leases of these holds and remembers what they delivered. Holds that have ended are passed over. */
+    readonly renew: (holds: ReadonlyArray<Renewal>) => Effect.Effect<void>
+    /** Ends every hold past its lease, by its last checkpoint or else by release; gives how many. Any process may. */
+    readonly sweep: Effect.Effect<number>
+  }
+>()("gateway/ports/storage/Ledger") {}
 
 export interface Credit {
   readonly balance: NanoUsd

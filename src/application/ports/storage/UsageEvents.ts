@@ -10,17 +10,20 @@ export interface UsageScope {
 }
 
 /** Reads what settlements recorded. Times are epoch milliseconds. */
-export class UsageEvents extends Context.Service<UsageEvents, {
-  /** Sum and count of the events at `since` or later. */
-  readonly totals: (
-    scope: UsageScope,
-    since: number
-  ) => Effect.Effect<{ readonly cost: NanoUsd; readonly events: number }>
-  /** The newest events, newest first. */
-  readonly recent: (scope: UsageScope, limit: number) => Effect.Effect<ReadonlyArray<UsageEvent>>
-  /** Spend by model and UTC day (`YYYY-MM-DD`) since a time, newest day first, dearest model first. */
-  readonly byModelAndDay: (scope: UsageScope, since: number) => Effect.Effect<ReadonlyArray<DailySpend>>
-}>()("gateway/ports/storage/UsageEvents") {}
+export class UsageEvents extends Context.Service<
+  UsageEvents,
+  {
+    /** Sum and count of the events at `since` or later. */
+    readonly totals: (
+      scope: UsageScope,
+      since: number
+    ) => Effect.Effect<{ readonly cost: NanoUsd; readonly events: number }>
+    /** The newest events, newest first. */
+    readonly recent: (scope: UsageScope, limit: number) => Effect.Effect<ReadonlyArray<UsageEvent>>
+    /** Spend by model and UTC day (`YYYY-MM-DD`) since a time, newest day first, dearest model first. */
+    readonly byModelAndDay: (scope: UsageScope, since: number) => Effect.Effect<ReadonlyArray<DailySpend>>
+  }
+>()("gateway/ports/storage/UsageEvents") {}
 
 export interface DailySpend {
   readonly day: string

@@ -15,7 +15,10 @@ export interface CatalogEntry {
 }
 
 /** What this deployment can serve, in memory. */
-export class ModelCatalog extends Context.Service<ModelCatalog, {
-  readonly entries: ReadonlyArray<CatalogEntry>
-  readonly find: (id: string) => Option.Option<CatalogEntry>
-}>()("gateway/ports/vendor/ModelCatalog") {}
+export class ModelCatalog extends Context.Service<
+  ModelCatalog,
+  {
+    readonly entries: ReadonlyArray<CatalogEntry>
+    readonly find: (id: string) => Option.Option<CatalogEntry>
+  }
+>()("gateway/ports/vendor/ModelCatalog") {}

@@ -16,13 +16,16 @@ export interface UpstreamCall {
 export type CallError = InvalidRequest | UpstreamRefused | UpstreamFailed
 
 /** The model vendors. Interrupting a call, or closing the scope of a stream, closes the connection at once. */
-export class Upstreams extends Context.Service<Upstreams, {
-  readonly complete: (call: UpstreamCall) => Effect.Effect<Completion, CallError>
-  /**
-   * Succeeds when the first event is there, so that everything before it is an error of the call. The stream ends well
-   * only after the vendor said that it is complete; a connection that breaks off is `UpstreamFailed`.
-   */
-  readonly stream: (
-    call: UpstreamCall
-  ) => Effect.Effect<Stream.Stream<CompletionEvent, UpstreamFailed>, CallError, Scope.Scope>
-}>()("gateway/ports/vendor/Upstreams") {}
+export class Upstreams extends Context.Service<
+  Upstreams,
+  {
+    readonly complete: (call: UpstreamCall) => Effect.Effect<Completion, CallError>
+    /**
+     * Succeeds when the first event is there, so that everything before it is an error of the call. The stream ends well
+     * only after the vendor said that it is complete; a connection that breaks off is `UpstreamFailed`.
+     */
+    readonly stream: (
+      call: UpstreamCall
+    ) => Effect.Effect<Stream.Stream<CompletionEvent, UpstreamFailed>, CallError, Scope.Scope>
+  }
+>()("gateway/ports/vendor/Upstreams") {}
