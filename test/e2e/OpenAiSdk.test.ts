@@ -322,8 +322,9 @@ describe.each(stores)("the official OpenAI SDK, on $store", ({ options }) => {
 
     test("401", async () => {
       const stranger = clientOf({ key: `${rich.key.slice(0, -1)}${rich.key.endsWith("a") ? "b" : "a"}` })
-      for (const asked of [stranger.chat.completions.create({ model, messages }), stranger.get("/models")]) {
-        const { error } = await errorOf(asked)
+      const requests = [() => stranger.chat.completions.create({ model, messages }), () => stranger.get("/models")]
+      for (const request of requests) {
+        const { error } = await errorOf(request())
         expect(error).toBeInstanceOf(AuthenticationError)
         expect(error.code).toBe("unauthorized")
         expect(error.headers?.get("www-authenticate")).toBe("Bearer")

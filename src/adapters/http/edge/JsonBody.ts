@@ -1,4 +1,4 @@
-import { ByteSize, Effect, Predicate, Schema } from "effect"
+import { ByteSize, Effect, Schema } from "effect"
 import { HttpIncomingMessage, HttpServerRequest } from "effect/http"
 
 /** The body is longer than the route takes. */
@@ -15,14 +15,17 @@ export class InvalidJson extends Schema.TaggedError<InvalidJson>()("InvalidJson"
   }
 }
 
-/** The JSON is nested deeper than any store or vendor has to bear. */
-export class TooDeep extends Schema.TaggedError<TooDeep>()("TooDeep", { limit: Schema.Int }) {
+/** The JSON is more intricate than any store or vendor has to bear. */
+export class TooIntricate extends Schema.TaggedError<TooIntricate>()("TooIntricate", { problem: Schema.String }) {
   override get message() {
-    return `The request body is nested deeper than ${this.limit} levels.`
+    return `The request body ${this.problem}.`
   }
 }
 
 const deepest = 128
+
+/** A value of two bytes takes a hundred in memory: 32 MiB of them would take gigabytes and seconds. */
+const mostValues = 500_000
 
 const utf8 = new TextDecoder("utf-8", { fatal: true })
 
@@ -32,10 +35,10 @@ export interface JsonBody {
   readonly bytes: number
 }
 
-/** The request's body as JSON: at most `limit` bytes whatever the headers say, strict UTF-8, at most 128 levels. */
+/** The request's body as JSON: at most `limit` bytes whatever the headers say, strict UTF-8, of bounded depth and number. */
 export const read = (
   limit: number
-): Effect.Effect<JsonBody, BodyTooLarge | InvalidJson | TooDeep, HttpServerRequest.HttpServerRequest> =>
+): Effect.Effect<JsonBody, BodyTooLarge | InvalidJson | TooIntricate, HttpServerRequest.HttpServerRequest> =>
   Effect.gen(function* () {
     const request = yield* HttpServerRequest.HttpServerRequest
     if (Number(request.headers["content-length"] ?? 0) > limit) return yield* new BodyTooLarge({ limit })
@@ -48,16 +51,56 @@ export const read = (
       )
     )
     if (bytes.byteLength === 0) return yield* new InvalidJson({ detail: "it is empty." })
-    const value = yield* Effect.try({
-      try: (): unknown => JSON.parse(utf8.decode(bytes)),
-      catch: (error) =>
-        new InvalidJson({
-          detail: error instanceof SyntaxError ? `${error.message}.` : "it is not UTF-8."
-        })
+    const text = yield* Effect.try({
+      try: () => utf8.decode(bytes),
+      catch: () => new InvalidJson({ detail: "it is not UTF-8." })
     })
-    return isDeeperThan(value, deepest) ? yield* new TooDeep({ limit: deepest }) : { value, bytes: bytes.byteLength }
+    const { depth, values } = extentOf(text)
+    if (depth > deepest) {
+      return yield* new TooIntricate({ problem: `is nested deeper than ${deepest} levels` })
+    }
+    if (values > mostValues) return yield* new TooIntricate({ problem: `has more than ${mostValues} values` })
+    const value = yield* Effect.try({
+      try: (): unknown => JSON.parse(text),
+      catch: (error) => new InvalidJson({ detail: `${error instanceof Error ? error.message : String(error)}.` })
+    })
+    return { value, bytes: bytes.byteLength }
   })
 
-const isDeeperThan = (value: unknown, levels: number): boolean =>
-  Predicate.isObjectOrArray(value) &&
-  (levels === 0 || Object.values(value).some((inner) => isDeeperThan(inner, levels - 1)))
+/** How deep a JSON text is nested and about how many values it has, found without parsing it. Strings are skipped. */
+const extentOf = (text: string): { readonly depth: number; readonly values: number } => {
+  let open = 0
+  let depth = 0
+  let values = 1
+  for (let at = 0; at < text.length; at++) {
+    switch (text.charCodeAt(at)) {
+      case 0x22:
+        at = endOfString(text, at)
+        break
+      case 0x2c:
+        values++
+        break
+      case 0x5b:
+      case 0x7b:
+        values++
+        depth = Math.max(depth, ++open)
+        break
+      case 0x5d:
+      case 0x7d:
+        open--
+    }
+  }
+  return { depth, values }
+}
+
+/** Where the string that begins here ends: at the first quote after an even number of backslashes. */
+const endOfString = (text: string, start: number): number => {
+  let end = start
+  for (;;) {
+    end = text.indexOf('"', end + 1)
+    if (end === -1) return text.length
+    let backslashes = 0
+    while (text.charCodeAt(end - 1 - backslashes) === 0x5c) backslashes++
+    if (backslashes % 2 === 0) return end
+  }
+}

@@ -15,7 +15,7 @@ import type {
 } from "../../../domain/completion/CompletionErrors.ts"
 import type { InvalidApiKey } from "../../../domain/identity/IdentityErrors.ts"
 import type { RateLimited } from "../../../domain/ratelimit/RatePolicy.ts"
-import type { BodyTooLarge, InvalidJson, TooDeep } from "../edge/JsonBody.ts"
+import type { BodyTooLarge, InvalidJson, TooIntricate } from "../edge/JsonBody.ts"
 import { CurrentRequest } from "../edge/RequestState.ts"
 import type { MalformedHttp, MethodNotAllowed, UnexpectedFailure, UnknownRoute } from "../edge/RouteErrors.ts"
 
@@ -46,7 +46,7 @@ export type GatewayFailure =
   | RateLimited
   | ServiceStopping
   | StoreUnavailable
-  | TooDeep
+  | TooIntricate
   | UnexpectedFailure
   | UnknownRoute
   | UpstreamFailed
@@ -65,7 +65,7 @@ const wires: {
   readonly [Tag in GatewayFailure["_tag"]]: (error: Extract<GatewayFailure, { readonly _tag: Tag }>) => Wire
 } = {
   InvalidJson: () => ({ status: 400, code: "invalid_json", retryable: false }),
-  TooDeep: ({ message }) => invalidRequest([{ path: "", message }]),
+  TooIntricate: ({ message }) => invalidRequest([{ path: "", message }]),
   InvalidRequest: ({ issues }) => invalidRequest(issues),
   MalformedHttp: ({ message, status }) =>
     status === 400
