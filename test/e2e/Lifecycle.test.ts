@@ -52,24 +52,24 @@ describe("draining", () => {
   test.each(["SIGTERM", "SIGINT"] as const)(
     "%s: what runs may finish, then the process ends with 0",
     async (signal) => {
-      await serve({ DRAIN_DELAY: "1s", DRAIN_TIMEOUT: "20s" })
-      fake.next(slow(25, 120))
+      await serve({ DRAIN_DELAY: "2s", DRAIN_TIMEOUT: "20s" })
+      fake.next(slow(35, 120))
       const stream = await openStream(caller)
       await stream.reached(2)
       const since = performance.now()
       const exit = service.terminate(signal)
-      await expect.poll(readiness, { timeout: 300, interval: 20 }).toBe(503)
+      await expect.poll(readiness, { timeout: 700, interval: 20 }).toBe(503)
       expect((await get(service.baseUrl, "/health/live")).status).toBe(200)
 
       // A load balancer that has not noticed yet still sends requests, up to the end of the delay.
-      await sleep(600 - (performance.now() - since))
+      await sleep(1_000 - (performance.now() - since))
       expect((await ask(caller)).status).toBe(200)
 
       // Afterwards whoever asks is to ask another replica; what runs goes on.
-      await sleep(1_300 - (performance.now() - since))
+      await sleep(2_500 - (performance.now() - since))
       await expect(get(service.baseUrl, "/health/live")).rejects.toMatchObject({ code: "ECONNREFUSED" })
       expect(await stream.ended).toBe("done")
-      expect(stream.pieces()).toBe(25)
+      expect(stream.pieces()).toBe(35)
       const streamed = performance.now() - since
       expect(await endOf(exit, since)).toBeLessThan(streamed + 1_500)
       const { events } = await expectInvariants({ services: [service], fake, secrets: [caller.key] })
