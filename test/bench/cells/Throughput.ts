@@ -11,7 +11,7 @@ import { alternate, type Bounds } from "./Rounds.ts"
 export const connections = 32
 
 /** Seconds of load that nobody counts, so that code is compiled before the first round. */
-const warmUp = 2
+const warmUp = 10
 
 /** Seconds within which every connection sees at least two paced streams whole. */
 const shortestPaced = 3
@@ -74,7 +74,7 @@ export const throughput = Effect.fn("throughput")(function* (
     connections,
     seconds: duration
   })
-  for (const contender of contenders) yield* measureLoad(spec(contender, Math.min(warmUp, seconds)), undefined)
+  for (const contender of contenders) yield* measureLoad(spec(contender, warmUp), undefined)
 
   const names: Partial<Record<"rate" | "cpu" | "p99" | "resident" | "postgres", Metric>> = metricsOf[model]
   return yield* alternate(model, contenders, rounds, (contender, round) =>
