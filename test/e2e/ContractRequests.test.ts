@@ -124,7 +124,7 @@ describe("chat requests over HTTP", () => {
   })
 
   test("with thousands of mistakes are refused at once, for the first", async () => {
-    const body = `{"model":"fake-model","messages":[${"7,".repeat(2_000_000)}7]}`
+    const body = `{"model":"fake-model","messages":[${"7,".repeat(400_000)}7]}`
     const asked = Date.now()
     expect(pathsOf(await post(body))).toEqual(["messages[0]"])
     expect(Date.now() - asked).toBeLessThan(2_000)
