@@ -9,7 +9,7 @@ export interface Options<E> {
 
 /**
  * One statement in flight per kind of write; everything that arrives meanwhile goes into the next one, in order. Under
- * load this is an order of magnitude more writes per second than one transaction each, and alone it adds nothing. When
+ * load this is many more writes per second than one transaction each, and alone it adds nothing. When
  * a batch fails by an item's fault, its items are tried one by one, so that a bad one harms only itself. What waits is
  * written before the scope closes, also what its sender no longer waits for.
  */

@@ -31,7 +31,7 @@ const counter = (countTokens: (text: string, options: typeof asText) => number) 
   }
 }
 
-/** The o200k encoding of current OpenAI models; other vendors' differ by a fifth or so. */
+/** The o200k encoding of current OpenAI models; other vendors' differ. */
 export const layer = Layer.effect(
   Tokenizer,
   Effect.map(load, ({ countTokens }) => Tokenizer.of({ count: counter(countTokens) }))
