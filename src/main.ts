@@ -55,6 +55,7 @@ const vendors = Effect.fnUntraced(function* (file: ModelsFile.ModelsFile | undef
     const apiKey = keyVariable === undefined ? Option.none() : yield* secret(keyVariable)
     upstreams.push({
       id: name,
+      auth: "bearer",
       protocol: openAiChat,
       dialect: dialect === "openai" ? openAi.dialect : compatible,
       baseUrl,

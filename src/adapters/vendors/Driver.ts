@@ -7,6 +7,7 @@ import type { Dialect, Protocol } from "./Protocol.ts"
 export interface Driver {
   /** Its name in upstream errors, routes and logs, and in the packaged catalogue. */
   readonly id: string
+  readonly auth: Auth
   readonly protocol: Protocol
   readonly dialect: Dialect
   readonly baseUrl: string
@@ -17,9 +18,13 @@ export interface Driver {
   readonly modelPrefix: string
 }
 
+/** The header that a vendor wants its key in. */
+export type Auth = "bearer" | "x-api-key"
+
 /** A driver with the operator's configuration. */
 export interface Upstream {
   readonly id: string
+  readonly auth: Auth
   readonly protocol: Protocol
   readonly dialect: Dialect
   readonly baseUrl: string

@@ -19,6 +19,8 @@ export interface Dialect {
 export interface Protocol {
   /** Where it lives below an upstream's base URL. */
   readonly path: string
+  /** Headers of every request beside the vendor's key, such as the version of the wire. In lower case. */
+  readonly headers?: Readonly<Record<string, string>>
   readonly write: (call: UpstreamCall, dialect: Dialect) => Result.Result<object, InvalidRequest>
   readonly read: (body: unknown) => Result.Result<Completion, Schema.SchemaError | UpstreamSaid>
   readonly reader: () => StreamReader

@@ -88,7 +88,7 @@ export class CompleteChat extends Context.Service<
         yield* keeper.keep(holdId, () => meter.settlement)
         const affordable = affordableOutput(pricing, input, granted, most)
         const outputCap = wanted === undefined && affordable < most ? affordable : undefined
-        return { meter, upstreamCall: { route, request, outputCap } }
+        return { meter, upstreamCall: { route, request, outputCap, outputLimit: outputCap ?? most } }
       })
 
       /** Ends the hold, once, by what the meter has seen. */

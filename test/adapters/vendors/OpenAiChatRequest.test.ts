@@ -15,7 +15,7 @@ const route = { method: "service", upstream: "any", upstreamModel: "vendor/model
 
 /** What is sent to a vendor, or the fields that it cannot be told. */
 const lowered = (request: JsonObject, dialect: typeof compatible, outputCap?: number) =>
-  Result.mapBoth(openAiChat.write({ route, request: decode(request), outputCap }, dialect), {
+  Result.mapBoth(openAiChat.write({ route, request: decode(request), outputCap, outputLimit: 1024 }, dialect), {
     onFailure: ({ issues }) => issues.map(({ path }) => path),
     onSuccess: (body): JsonObject => parsed(JSON.stringify(body))
   })

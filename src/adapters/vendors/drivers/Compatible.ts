@@ -17,6 +17,7 @@ export const compatibleDriver = (
   const variable = id.toUpperCase().replaceAll("-", "_")
   return {
     id,
+    auth: "bearer",
     protocol: openAiChat,
     dialect: options.dialect ?? compatible,
     baseUrl,

@@ -4,6 +4,7 @@ import { openAiChat } from "../protocols/OpenAiChat.ts"
 /** OpenAI itself. It refuses fields that its reference does not have. */
 export const openAi: Driver = {
   id: "openai",
+  auth: "bearer",
   protocol: openAiChat,
   dialect: { outputLimit: "max_completion_tokens", extensions: false },
   baseUrl: "https://api.openai.com/v1",

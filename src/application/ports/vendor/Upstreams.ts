@@ -10,6 +10,8 @@ export interface UpstreamCall {
   readonly request: ChatRequest
   /** The most output tokens the upstream may produce, where that is less than it would by itself. */
   readonly outputCap: number | undefined
+  /** The most output tokens that the hold covers: for wires on which a request has to say a limit. */
+  readonly outputLimit: number
 }
 
 /** Why a call gave nothing: the request cannot be expressed on this wire, or the upstream refused it or failed. */
