@@ -8,8 +8,8 @@ import * as Cli from "./adapters/cli/Cli.ts"
 import { secret, settings as readSettings, vendorSettings } from "./adapters/config/Settings.ts"
 import * as IdsLive from "./adapters/crypto/IdsLive.ts"
 import * as KeyTextsLive from "./adapters/crypto/KeyTextsLive.ts"
+import * as SecretsLive from "./adapters/crypto/SecretsLive.ts"
 import * as HttpLive from "./adapters/http/HttpLive.ts"
-import * as RateLimitsInMemory from "./adapters/inmemory/RateLimitsInMemory.ts"
 import * as ObservabilityLive from "./adapters/observability/ObservabilityLive.ts"
 import * as Clients from "./adapters/postgres/Clients.ts"
 import { reasonOf } from "./adapters/postgres/Failures.ts"
@@ -20,6 +20,7 @@ import type { Upstream } from "./adapters/vendors/Driver.ts"
 import { compatible } from "./adapters/vendors/drivers/Compatible.ts"
 import { drivers } from "./adapters/vendors/drivers/Drivers.ts"
 import { openAi } from "./adapters/vendors/drivers/OpenAi.ts"
+import { ownKeyForms } from "./adapters/vendors/drivers/OwnKeys.ts"
 import { probe } from "./adapters/vendors/Probe.ts"
 import { openAiChat } from "./adapters/vendors/protocols/OpenAiChat.ts"
 import * as VendorsLive from "./adapters/vendors/VendorsLive.ts"
@@ -30,7 +31,9 @@ import { CompleteChat } from "./application/completion/CompleteChat.ts"
 import { Accounts } from "./application/identity/Accounts.ts"
 import { Authenticate } from "./application/identity/Authenticate.ts"
 import { FirstStart } from "./application/identity/FirstStart.ts"
+import { ProviderKeyRing } from "./application/identity/ProviderKeyRing.ts"
 import { StoreHealth } from "./application/ports/storage/StoreHealth.ts"
+import { isService, ModelCatalog } from "./application/ports/vendor/ModelCatalog.ts"
 import { billingSummaryRead } from "./domain/ratelimit/RatePolicy.ts"
 
 /** What stops a start: one line for the operator. */
@@ -41,19 +44,31 @@ const stop = (message: string): Layer.Layer<unknown, StartFailed> =>
 
 // -- Configuration ----------------------------------------------------------------------------------------------------
 
+/** Every vendor that is reached with the operator's key, with organizations' own, or with both. */
+const reachable = new Set([...drivers, ...ownKeyForms.map(({ driver }) => driver)])
+
 const vendors = Effect.fnUntraced(function* (file: ModelsFile.ModelsFile | undefined) {
-  const upstreams: Array<Upstream> = []
+  const operated: Array<Upstream> = []
+  const ownKeysOnly: Array<Upstream> = []
   const providers: Array<Catalogue.CatalogueOptions["providers"][number]> = []
-  for (const driver of drivers) {
+  for (const driver of reachable) {
     const { apiKey, baseUrl } = yield* vendorSettings(driver)
-    if (Option.isNone(apiKey)) continue
-    const address = Option.getOrElse(baseUrl, () => driver.baseUrl)
-    upstreams.push({ ...driver, baseUrl: address, apiKey: Redacted.value(apiKey.value) })
-    providers.push({ provider: driver.id, upstream: driver.id, prefix: driver.modelPrefix, method: "service" })
+    const offered = { upstream: driver.id, prefix: driver.modelPrefix }
+    const isOperated = Option.isSome(apiKey) && drivers.includes(driver)
+    const own = ownKeyForms.filter((form) => form.driver === driver)
+    if (!isOperated && own.length === 0) continue
+    const upstreams = isOperated ? operated : ownKeysOnly
+    upstreams.push({
+      ...driver,
+      baseUrl: Option.getOrElse(baseUrl, () => driver.baseUrl),
+      apiKey: isOperated ? Redacted.value(apiKey.value) : undefined
+    })
+    if (isOperated) providers.push({ ...offered, provider: driver.id, method: "service" })
+    providers.push(...own.map(({ method, provider }) => ({ ...offered, provider, method })))
   }
   for (const { baseUrl, dialect, keyVariable, name } of file?.upstreams ?? []) {
     const apiKey = keyVariable === undefined ? Option.none() : yield* secret(keyVariable)
-    upstreams.push({
+    operated.push({
       id: name,
       auth: "bearer",
       protocol: openAiChat,
@@ -62,16 +77,16 @@ const vendors = Effect.fnUntraced(function* (file: ModelsFile.ModelsFile | undef
       apiKey: Option.getOrUndefined(Option.map(apiKey, Redacted.value))
     })
   }
-  return { upstreams, providers }
+  return { operated, ownKeysOnly, providers }
 })
 
 const configuration = Effect.gen(function* () {
   const settings = yield* readSettings
   const modelsFile = Option.isNone(settings.modelsFile) ? undefined : yield* ModelsFile.read(settings.modelsFile.value)
-  const { providers, upstreams } = yield* vendors(modelsFile)
-  const echo = settings.store._tag === "Embedded" || upstreams.length === 0
+  const { operated, ownKeysOnly, providers } = yield* vendors(modelsFile)
+  const echo = settings.store._tag === "Embedded" || operated.length === 0
   const catalogue = Catalogue.layer({ providers, modelsFile, echo })
-  return { settings, upstreams, catalogue }
+  return { settings, operated, upstreams: [...operated, ...ownKeysOnly], catalogue }
 }).pipe(Effect.mapError(({ message }) => new StartFailed({ message })))
 
 type Configuration = Effect.Success<typeof configuration>
@@ -87,30 +102,36 @@ const client = ({ settings: { store } }: Configuration) =>
     Layer.catchTag("DirectoryInUse", ({ message }) => stop(message))
   )
 
+/** Provider keys are encrypted under SECRETS_KEY; an embedded store, on one machine, makes a key file of its own. */
+const secrets = ({ settings: { secretsKey, store } }: Configuration) =>
+  Option.isSome(secretsKey)
+    ? SecretsLive.layerKey(secretsKey.value)
+    : store._tag === "Embedded"
+      ? SecretsLive.layerFile(store.directory)
+      : SecretsLive.layerNone
+
 const stores = (configuration: Configuration) => Layer.provide(PostgresLive.layer, client(configuration))
 
 const identity = (configuration: Configuration) =>
-  Layer.mergeAll(FirstStart.layer, Authenticate.layer).pipe(
+  Layer.mergeAll(FirstStart.layer, Authenticate.layer, ProviderKeyRing.layer).pipe(
     Layer.provideMerge(Accounts.layer),
     Layer.provideMerge(stores(configuration)),
+    Layer.provideMerge(secrets(configuration)),
     Layer.provideMerge(Runtime)
   )
 
 const models = ({ catalogue }: Configuration) =>
-  Models.layer.pipe(
-    Layer.provide(catalogue),
-    Layer.catchTag("ModelsFileInvalid", ({ message }) => stop(message))
-  )
+  Layer.catchTag(catalogue, "ModelsFileInvalid", ({ message }) => stop(message))
 
 /** Every use case of the gateway, over the configured adapters. */
 const useCases = (configuration: Configuration) =>
   Layer.mergeAll(CompleteChat.layer, GetBillingSummary.layer).pipe(
-    Layer.provideMerge(models(configuration)),
+    Layer.provideMerge(Models.layer),
+    Layer.provide(models(configuration)),
     Layer.provide(HoldKeeper.layer),
     Layer.provide(VendorsLive.layer(configuration.upstreams)),
     Layer.provide(TokenizerLive.layer),
-    Layer.provideMerge(identity(configuration)),
-    Layer.provideMerge(RateLimitsInMemory.layer)
+    Layer.provideMerge(identity(configuration))
   )
 
 // -- Commands ---------------------------------------------------------------------------------------------------------
@@ -163,8 +184,8 @@ const checks = Effect.gen(function* () {
   const read = yield* Effect.exit(configuration)
   if (Exit.isFailure(read)) return [{ name: "configuration", run: Effect.as(configuration, "") }]
   const {
-    settings: { store },
-    upstreams
+    operated,
+    settings: { store }
   } = read.value
   return [
     { name: "configuration", run: Effect.succeed("every variable is valid") },
@@ -179,9 +200,12 @@ const checks = Effect.gen(function* () {
     },
     {
       name: "models",
-      run: Effect.map(Models, ({ list }) => `${list.length} models are served`).pipe(Effect.provide(models(read.value)))
+      run: Effect.map(ModelCatalog, ({ entries }) => {
+        const served = entries.filter(({ routes }) => routes.some(isService)).length
+        return `${served} models are served, ${entries.length - served} more to organizations with keys of their own`
+      }).pipe(Effect.provide(models(read.value)))
     },
-    ...upstreams.map((upstream) => ({ name: `upstream ${upstream.id}`, run: probe(upstream) }))
+    ...operated.map((upstream) => ({ name: `upstream ${upstream.id}`, run: probe(upstream) }))
   ]
 })
 

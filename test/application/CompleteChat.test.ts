@@ -1,14 +1,16 @@
 import { assert, describe, it } from "@effect/vitest"
-import { Effect, Exit, Fiber, Layer, Schema, Scope, Stream } from "effect"
+import { Effect, Exit, Fiber, Layer, Redacted, Schema, Scope, Stream } from "effect"
 import { TestClock } from "effect/testing"
 import { HoldKeeper } from "../../src/application/billing/HoldKeeper.ts"
 import { Models } from "../../src/application/catalog/Models.ts"
 import { type ChatCall, type ChatEvent, CompleteChat } from "../../src/application/completion/CompleteChat.ts"
+import { ProviderKeyRing } from "../../src/application/identity/ProviderKeyRing.ts"
 import { type Credit, Ledger } from "../../src/application/ports/storage/Ledger.ts"
 import { UsageEvents } from "../../src/application/ports/storage/UsageEvents.ts"
 import type { ChatRequest } from "../../src/domain/completion/ChatRequest.ts"
 import { UpstreamRefused } from "../../src/domain/completion/CompletionErrors.ts"
 import { Caller } from "../../src/domain/identity/ApiKey.ts"
+import { ProviderName } from "../../src/domain/identity/ProviderKey.ts"
 import { ApiKeyId, MemberId, type OrganizationId } from "../../src/domain/shared/Ids.ts"
 import { nanoUsd } from "../../src/domain/shared/Money.ts"
 import { account } from "../conformance/Samples.ts"
@@ -17,7 +19,7 @@ import { cutOff, delta, layer as vendor, price, saying, sending, usageReported, 
 
 const layer = Layer.suspend(() =>
   CompleteChat.layer.pipe(
-    Layer.provideMerge(Layer.mergeAll(HoldKeeper.layer, Models.layer)),
+    Layer.provideMerge(Layer.mergeAll(HoldKeeper.layer, Models.layer, ProviderKeyRing.layer)),
     Layer.provideMerge(stores),
     Layer.provideMerge(vendor)
   )
@@ -128,12 +130,15 @@ describe("CompleteChat", () => {
     it.effect("nothing for a model without a price, or by the organization's own key", () =>
       Effect.gen(function* () {
         const poor = yield* account()
+        yield* (yield* ProviderKeyRing).set(poor, ProviderName.make("openai"), Redacted.make("sk-own"))
         for (const request of [{ model: "free" }, { access_method: "vendor-b-api-key" }] as const) {
           assert.strictEqual((yield* creditDuringCall(call(poor, request)))?.held, 0n)
         }
         yield* assertCredit(poor, 0n)
         const totals = yield* (yield* UsageEvents).totals({ organizationId: poor, memberId: null }, 0)
         assert.deepStrictEqual(totals, { cost: nanoUsd(0n), events: 2 })
+        const keys = (yield* Vendor).calls.map(({ apiKey }) => apiKey && Redacted.value(apiKey))
+        assert.deepStrictEqual(keys, [undefined, "sk-own"])
       }).pipe(Effect.provide(layer))
     )
   })

@@ -5,6 +5,7 @@ import * as Catalogue from "model-gateway/adapters/catalogue/Catalogue"
 import { parse } from "model-gateway/adapters/catalogue/ModelsFile"
 import * as IdsLive from "model-gateway/adapters/crypto/IdsLive"
 import * as KeyTextsLive from "model-gateway/adapters/crypto/KeyTextsLive"
+import * as SecretsLive from "model-gateway/adapters/crypto/SecretsLive"
 import * as InMemoryLive from "model-gateway/adapters/inmemory/InMemoryLive"
 import * as PostgresLive from "model-gateway/adapters/postgres/PostgresLive"
 import * as TokenizerLive from "model-gateway/adapters/tokenizer/TokenizerLive"
@@ -37,7 +38,7 @@ const catalogue = Catalogue.layer({
   )
 })
 
-const Runtime = Layer.mergeAll(IdsLive.layer, KeyTextsLive.layer, TokenizerLive.layer)
+const Runtime = Layer.mergeAll(IdsLive.layer, KeyTextsLive.layer, SecretsLive.layerNone, TokenizerLive.layer)
 
 const useCases = Layer.mergeAll(CompleteChat.layer, GetBillingSummary.layer, Accounts.layer, Authenticate.layer).pipe(
   Layer.provide([HoldKeeper.layer, Models.layer]),

@@ -1,5 +1,5 @@
 import { Array, Effect, type FileSystem, Layer, Option, Result } from "effect"
-import { type CatalogEntry, ModelCatalog, type Route } from "../../application/ports/vendor/ModelCatalog.ts"
+import { type CatalogEntry, isService, ModelCatalog, type Route } from "../../application/ports/vendor/ModelCatalog.ts"
 import type { AccessMethod } from "../../domain/catalog/AccessMethod.ts"
 import { type ModelFields, modelOf } from "./ModelFields.ts"
 import { type CustomModel, type ModelsFile, ModelsFileInvalid } from "./ModelsFile.ts"
@@ -82,18 +82,20 @@ const applyFile = Effect.fnUntraced(function* (
   file: ModelsFile,
   options: CatalogueOptions
 ) {
+  // No other upstream may get the organizations' own keys by bearing the name of the one that they are for.
   const builtIn = new Set(options.providers.map(({ upstream }) => upstream)).add(echoUpstream)
+  const operated = new Set(options.providers.filter(isService).map(({ upstream }) => upstream)).add(echoUpstream)
   const invalid = (line: number, problem: string) => new ModelsFileInvalid({ file: file.file, line, problem })
 
   for (const { line, name } of file.upstreams) {
     if (builtIn.has(name)) return yield* invalid(line, `upstreams.${name}: Expected another name, this one is built in`)
   }
-  const upstreams = new Set([...builtIn, ...file.upstreams.map(({ name }) => name)])
+  const upstreams = new Set([...operated, ...file.upstreams.map(({ name }) => name)])
 
   for (const custom of file.models) {
     const { id, line, upstream } = custom
     if (upstream !== undefined && !upstreams.has(upstream)) {
-      return yield* invalid(line, `model ${id}: upstream: Expected a key of upstreams, or ${[...builtIn].join(", ")}`)
+      return yield* invalid(line, `model ${id}: upstream: Expected a key of upstreams, or ${[...operated].join(", ")}`)
     }
     const known = drafts.get(id)
     const draft = known === undefined ? added(custom) : Result.succeed(overridden(known, custom))

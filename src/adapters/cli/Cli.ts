@@ -9,6 +9,7 @@ import { members } from "./Members.ts"
 import { migrate } from "./Migrate.ts"
 import type { Options } from "./Options.ts"
 import { orgs } from "./Orgs.ts"
+import { providerKeys } from "./ProviderKeys.ts"
 import { usage } from "./Usage.ts"
 
 const version = "1.0.0"
@@ -38,6 +39,7 @@ export const make = ({ checks, migrate: migration, models: catalogue, serve, sto
       orgs(stores).pipe(Command.provide(LogsOnStderr)),
       members(stores).pipe(Command.provide(LogsOnStderr)),
       keys(stores).pipe(Command.provide(LogsOnStderr)),
+      providerKeys(stores).pipe(Command.provide(LogsOnStderr)),
       credits(stores).pipe(Command.provide(LogsOnStderr)),
       usage(stores).pipe(Command.provide(LogsOnStderr)),
       models(catalogue).pipe(Command.provide(LogsOnStderr)),

@@ -1,6 +1,6 @@
 import { Effect } from "effect"
 import { Command } from "effect/cli"
-import { Models } from "../../application/catalog/Models.ts"
+import { isService, ModelCatalog } from "../../application/ports/vendor/ModelCatalog.ts"
 import type { Model } from "../../domain/catalog/Model.ts"
 import { type Pricing, ratesFor, rateToUsd } from "../../domain/catalog/Pricing.ts"
 import type { Opened } from "./Options.ts"
@@ -48,12 +48,14 @@ const longContext = ({ pricing }: Model): string =>
     : `${rateToUsd(pricing.longContext.input)} in, ${rateToUsd(pricing.longContext.output)} out above ` +
       pricing.longContext.inputTokensAbove
 
-export const models = (models: Opened<Models>) =>
+export const models = (models: Opened<ModelCatalog>) =>
   Command.make(
     "models",
     { json: Parameters.json },
     Effect.fnUntraced(function* ({ json }) {
-      const { list } = yield* Models
+      const { entries } = yield* ModelCatalog
+      // What an organization can use with its own keys beside these, `GET /v1/models` tells it.
+      const list = entries.filter(({ routes }) => routes.some(isService)).map(({ model }) => model)
       const text = table(
         list,
         [

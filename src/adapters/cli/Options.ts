@@ -1,8 +1,9 @@
 import type { Effect, Layer } from "effect"
 import type { Command } from "effect/cli"
-import type { Models } from "../../application/catalog/Models.ts"
 import type { Accounts } from "../../application/identity/Accounts.ts"
+import type { ProviderKeyRing } from "../../application/identity/ProviderKeyRing.ts"
 import type { UsageEvents } from "../../application/ports/storage/UsageEvents.ts"
+import type { ModelCatalog } from "../../application/ports/vendor/ModelCatalog.ts"
 
 /** An operator is told the message, in one line. */
 export type Failure = Error
@@ -24,7 +25,7 @@ export interface Options {
   readonly serve: Effect.Effect<void, Failure, Command.Environment>
   /** Brings the schema up to date; gives what ran. */
   readonly migrate: Effect.Effect<ReadonlyArray<Migration>, Failure, Command.Environment>
-  readonly stores: Opened<Accounts | UsageEvents>
-  readonly models: Opened<Models>
+  readonly stores: Opened<Accounts | ProviderKeyRing | UsageEvents>
+  readonly models: Opened<ModelCatalog>
   readonly checks: Effect.Effect<ReadonlyArray<Check>, Failure, Command.Environment>
 }

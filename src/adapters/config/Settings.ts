@@ -1,4 +1,5 @@
 import { Duration, Effect, Option, type Redacted, Schema } from "effect"
+import { SecretsKey } from "../../application/ports/runtime/Secrets.ts"
 import { chatCompletionsCreate, modelCatalogRead, type RatePolicy } from "../../domain/ratelimit/RatePolicy.ts"
 import { HttpUrl, optional, PostgresUrl, Secret, takesTime, Time, wholeNumber, withDefault } from "./Setting.ts"
 
@@ -31,6 +32,11 @@ export const settings = Effect.gen(function* () {
     store,
     port: yield* withDefault("PORT", wholeNumber(0, 65_535), "a port from 0 to 65535", 8080),
     host: yield* withDefault("HOST", Schema.String, "an address", store._tag === "Embedded" ? "127.0.0.1" : "0.0.0.0"),
+    secretsKey: yield* optional(
+      "SECRETS_KEY",
+      SecretsKey,
+      "32 bytes in base64, as `openssl rand -base64 32` prints them"
+    ),
     modelsFile: yield* optional("MODELS_FILE", Schema.String, "the path of a YAML file"),
     logLevel: yield* withDefault(
       "LOG_LEVEL",

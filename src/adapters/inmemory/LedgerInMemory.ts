@@ -1,8 +1,10 @@
 import { Clock, Effect, Layer } from "effect"
 import { Ledger, leaseSeconds } from "../../application/ports/storage/Ledger.ts"
+import { RateLimits } from "../../application/ports/storage/RateLimits.ts"
 import { InsufficientCredits } from "../../domain/billing/BillingErrors.ts"
 import type { Checkpoint, Purpose, Settlement } from "../../domain/billing/CreditHold.ts"
 import { inputTokens, outputTokens } from "../../domain/billing/Usage.ts"
+import { refusalOf } from "../../domain/ratelimit/RatePolicy.ts"
 import type { HoldId } from "../../domain/shared/Ids.ts"
 import { min, type NanoUsd, nanoUsd, toUsd, zero } from "../../domain/shared/Money.ts"
 import { State } from "./State.ts"
@@ -18,6 +20,7 @@ export const layer = Layer.effect(
   Ledger,
   Effect.gen(function* () {
     const { accounts, usage } = yield* State
+    const limits = yield* RateLimits
     const holds = new Map<HoldId, OpenHold>()
 
     /** Null: the hold has ended already. */
@@ -65,19 +68,24 @@ export const layer = Layer.effect(
           const { balance, held } = accounts.get(organization) ?? { balance: zero, held: zero }
           return { balance, held }
         }),
-      hold: ({ id, least, most, purpose }) =>
-        Effect.flatMap(Clock.currentTimeMillis, (now) => {
-          if (holds.has(id)) return Effect.die(new Error(`the hold ${id} is taken`))
-          const account = accounts.get(purpose.organizationId)
-          const free = account === undefined ? zero : nanoUsd(account.balance - account.held)
-          if (free < least) {
-            return Effect.fail(new InsufficientCredits({ neededUsd: toUsd(least), availableUsd: toUsd(free) }))
-          }
-          const amount = min(most, free)
-          if (account !== undefined) account.held = nanoUsd(account.held + amount)
-          holds.set(id, { purpose, amount, leaseUntil: leaseFrom(now), checkpoint: null })
-          return Effect.succeed(amount)
-        }),
+      hold: Effect.fnUntraced(function* ({ id, least, most, purpose, rate }) {
+        if (rate !== undefined) {
+          const decision = yield* limits.take(purpose.organizationId, rate.policy)
+          rate.decided(decision)
+          if (!decision.allowed) return yield* refusalOf(rate.policy, decision)
+        }
+        const now = yield* Clock.currentTimeMillis
+        if (holds.has(id)) return yield* Effect.die(new Error(`the hold ${id} is taken`))
+        const account = accounts.get(purpose.organizationId)
+        const free = account === undefined ? zero : nanoUsd(account.balance - account.held)
+        if (free < least) {
+          return yield* new InsufficientCredits({ neededUsd: toUsd(least), availableUsd: toUsd(free) })
+        }
+        const amount = min(most, free)
+        if (account !== undefined) account.held = nanoUsd(account.held + amount)
+        holds.set(id, { purpose, amount, leaseUntil: leaseFrom(now), checkpoint: null })
+        return amount
+      }),
       settle: (settlement) => atNow((now) => end(settlement.holdId, settlement, now)),
       release: (id) => atNow((now) => end(id, null, now) !== null),
       renew: (renewals) =>

@@ -1,5 +1,6 @@
 import { Clock, Effect, Layer } from "effect"
 import { RateLimits } from "../../application/ports/storage/RateLimits.ts"
+import type { RateDecision } from "../../domain/ratelimit/RatePolicy.ts"
 import type { OrganizationId } from "../../domain/shared/Ids.ts"
 
 interface Window {
@@ -11,7 +12,7 @@ interface Window {
 const perSecond = 1_000_000_000n
 
 /**
- * Exact on one process. A policy's windows stand in the order of their ends, so those that are over are dropped from
+ * Exact in one process. A policy's windows stand in the order of their ends, so those that are over are dropped from
  * the front: memory holds only accounts that called within the last period.
  */
 export const layer = Layer.sync(RateLimits, () => {
@@ -25,7 +26,21 @@ export const layer = Layer.sync(RateLimits, () => {
     return windows
   }
 
+  const decision = ({ endsAt, used }: Window, limit: number, now: bigint, allowed: boolean): RateDecision => ({
+    allowed,
+    limit,
+    remaining: Math.max(limit - used, 0),
+    resetSeconds: Number((endsAt - now + perSecond - 1n) / perSecond)
+  })
+
   return RateLimits.of({
+    usedUp: (account, { limit, policy }) =>
+      Effect.map(Clock.monotonicTimeNanos, (now) => {
+        const window = windowsOf(policy).get(account)
+        return window === undefined || window.endsAt <= now || window.used < limit
+          ? undefined
+          : decision(window, limit, now, false)
+      }),
     take: (account, { limit, periodSeconds, policy }) =>
       Effect.map(Clock.monotonicTimeNanos, (now) => {
         const windows = windowsOf(policy)
@@ -37,12 +52,7 @@ export const layer = Layer.sync(RateLimits, () => {
         if (window.used === 0) windows.set(account, window)
         const allowed = window.used < limit
         if (allowed) window.used++
-        return {
-          allowed,
-          limit,
-          remaining: limit - window.used,
-          resetSeconds: Number((window.endsAt - now + perSecond - 1n) / perSecond)
-        }
+        return decision(window, limit, now, allowed)
       })
   })
 })

@@ -17,8 +17,13 @@ const entry = ({ cause, date, fiber, logLevel, message }: Logger.Options<unknown
 
 const toJson = (options: Logger.Options<unknown>): string => {
   const { fields, ...line } = entry(options)
-  return Formatter.formatJson({ ...line, ...fields })
+  const all = { ...line, ...fields }
+  return Object.values(fields).every(isPlain) ? JSON.stringify(all) : Formatter.formatJson(all)
 }
+
+/** What JSON has a form of. Redacting and unrolling the rest costs more than the line of a request may. */
+const isPlain = (value: unknown): boolean =>
+  typeof value === "string" || typeof value === "number" || typeof value === "boolean" || value === undefined
 
 /** For eyes: the time of day, and `name=value` for every field. */
 const toText = (options: Logger.Options<unknown>): string => {

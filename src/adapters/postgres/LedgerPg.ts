@@ -1,13 +1,13 @@
-import { Effect, Layer, Predicate, Schema } from "effect"
+import { Effect, Layer, Schema } from "effect"
 import { SqlClient, SqlSchema } from "effect/sql"
 import { type HoldRequest, Ledger, leaseSeconds, type Renewal } from "../../application/ports/storage/Ledger.ts"
 import { InsufficientCredits } from "../../domain/billing/BillingErrors.ts"
-import type { Settlement } from "../../domain/billing/CreditHold.ts"
-import { type HoldId, OrganizationId } from "../../domain/shared/Ids.ts"
-import { NanoUsd, nanoUsd, toUsd, zero } from "../../domain/shared/Money.ts"
+import { refusalOf } from "../../domain/ratelimit/RatePolicy.ts"
+import { OrganizationId } from "../../domain/shared/Ids.ts"
+import { NanoUsd, toUsd, zero } from "../../domain/shared/Money.ts"
+import { AccountRounds, toRecord } from "./AccountRounds.ts"
 import { Money } from "./Columns.ts"
-import { isAway, toDefect } from "./Failures.ts"
-import * as GroupCommit from "./GroupCommit.ts"
+import { toDefect } from "./Failures.ts"
 import * as Patience from "./Patience.ts"
 
 /** A hold past its lease is ended in portions, so that no sweep locks accounts for long. */
@@ -17,6 +17,7 @@ export const layer = Layer.effect(
   Ledger,
   Effect.gen(function* () {
     const sql = yield* SqlClient.SqlClient
+    const rounds = yield* AccountRounds
     const { briefly } = yield* Patience.make
     const lease = `${leaseSeconds} seconds`
 
@@ -39,62 +40,18 @@ export const layer = Layer.effect(
       execute: (id) => sql`SELECT balance, held FROM credit_accounts WHERE organization_id = ${id}`
     })
 
-    const takeHolds = SqlSchema.findAll({
-      Request: Schema.String,
-      Result: Schema.Struct({ granted: Schema.NullOr(Money), available: Money }),
-      execute: (requests) =>
-        sql`SELECT granted, available FROM take_holds(${requests}::jsonb, ${lease}::interval) ORDER BY ordinal`
-    })
-
-    const endHolds = SqlSchema.findAll({
-      Request: Schema.String,
-      Result: Schema.Struct({ holdId: Schema.String, charged: Money }),
-      execute: (endings) => sql`SELECT hold_id, charged FROM end_holds(${endings}::jsonb)`
-    })
-
-    const mayBlameItem = Predicate.not(isAway)
-
-    const grouped = yield* GroupCommit.make(
-      (requests: ReadonlyArray<HoldRequest>) =>
-        briefly(
-          takeHolds(
-            JSON.stringify(
-              requests.map(({ id, least, most, purpose }) => ({
-                id,
-                organization: purpose.organizationId,
-                member: purpose.memberId,
-                key: purpose.keyId,
-                request: purpose.requestId,
-                model: purpose.model,
-                method: purpose.accessMethod,
-                least: String(least),
-                most: String(most)
-              }))
-            )
-          )
-        ),
-      { mayBlameItem }
-    )
-
-    /** Of several endings of one hold the first counts; the others find it ended already. */
-    const end = yield* GroupCommit.make(
-      (endings: ReadonlyArray<Ending>) => {
-        const first = new Map<HoldId, Ending>()
-        for (const ending of endings) if (!first.has(ending.hold)) first.set(ending.hold, ending)
-        return Effect.map(briefly(endHolds(JSON.stringify([...first.values()]))), (rows) => {
-          const charged = new Map(rows.map((row) => [row.holdId, row.charged]))
-          return endings.map((ending) =>
-            first.get(ending.hold) === ending ? (charged.get(ending.hold) ?? null) : null
-          )
-        })
-      },
-      { mayBlameItem }
-    )
-
     const hold = Effect.fnUntraced(function* (request: HoldRequest) {
-      const { available, granted } = yield* Effect.catch(grouped(request), toDefect)
+      const { purpose, rate } = request
+      const { decision, free, granted } = yield* Effect.catch(
+        rounds.ask({ organization: purpose.organizationId, rate: rate?.policy, hold: request }),
+        toDefect
+      )
+      if (rate !== undefined && decision !== undefined) {
+        rate.decided(decision)
+        if (!decision.allowed) return yield* refusalOf(rate.policy, decision)
+      }
       if (granted !== null) return granted
-      return yield* new InsufficientCredits({ neededUsd: toUsd(request.least), availableUsd: toUsd(available) })
+      return yield* new InsufficientCredits({ neededUsd: toUsd(request.least), availableUsd: toUsd(free) })
     })
 
     const renew = Effect.fn("Ledger.renew")(function* (renewals: ReadonlyArray<Renewal>) {
@@ -125,10 +82,10 @@ export const layer = Layer.effect(
       Result: Schema.Struct({ swept: Schema.Int }),
       execute: (portion) =>
         sql`
-          SELECT count(*)::int AS swept FROM end_holds((
+          SELECT jsonb_array_length(account_round((
             SELECT coalesce(jsonb_agg(jsonb_build_object('hold', id, 'settlement', checkpoint)), '[]'::jsonb)
             FROM (SELECT id, checkpoint FROM credit_holds WHERE lease_until < clock_timestamp() LIMIT ${portion}) lapsed
-          ))`
+          ), '[]', '0')->'ended') AS swept`
     })
 
     const sweep = Effect.gen(function* () {
@@ -154,19 +111,11 @@ export const layer = Layer.effect(
       ),
       hold,
       settle: (settlement) =>
-        Effect.catch(end({ hold: settlement.holdId, settlement: toRecord(settlement) }), toDefect),
+        Effect.catch(rounds.end({ hold: settlement.holdId, settlement: toRecord(settlement) }), toDefect),
       release: (id) =>
-        Effect.map(Effect.catch(end({ hold: id, settlement: null }), toDefect), (charged) => charged !== null),
+        Effect.map(Effect.catch(rounds.end({ hold: id, settlement: null }), toDefect), (charged) => charged !== null),
       renew,
       sweep
     })
   })
 )
-
-interface Ending {
-  readonly hold: HoldId
-  readonly settlement: ReturnType<typeof toRecord> | null
-}
-
-/** A settlement as `end_holds` and the checkpoint column have it. */
-const toRecord = ({ cost, estimated, usage }: Settlement) => ({ ...usage, cost: String(nanoUsd(cost)), estimated })

@@ -3,6 +3,9 @@ import { Migrator } from "effect/sql"
 import { toDefect } from "./Failures.ts"
 import identity from "./migrations/0001_identity.ts"
 import billing from "./migrations/0002_billing.ts"
+import providerKeys from "./migrations/0003_provider_keys.ts"
+import accountRounds from "./migrations/0004_account_rounds.ts"
+import idempotency from "./migrations/0005_idempotency.ts"
 
 const migrate = Migrator.make({})
 
@@ -13,7 +16,10 @@ const migrate = Migrator.make({})
 export const run = migrate({
   loader: Migrator.fromRecord({
     "0001_identity": identity,
-    "0002_billing": billing
+    "0002_billing": billing,
+    "0003_provider_keys": providerKeys,
+    "0004_account_rounds": accountRounds,
+    "0005_idempotency": idempotency
   }),
   table: "schema_migrations"
 }).pipe(Effect.catchTag("SqlError", toDefect), Effect.orDie)

@@ -8,6 +8,8 @@ export interface Driver {
   /** Its name in upstream errors, routes and logs, and in the packaged catalogue. */
   readonly id: string
   readonly auth: Auth
+  /** Headers that follow from the key itself, in lower case, such as the account that a token was given to. */
+  readonly headersOf?: (key: string) => Readonly<Record<string, string>>
   readonly protocol: Protocol
   readonly dialect: Dialect
   readonly baseUrl: string
@@ -22,11 +24,16 @@ export interface Driver {
 export type Auth = "bearer" | "x-api-key"
 
 /** A driver with the operator's configuration. */
-export interface Upstream {
-  readonly id: string
-  readonly auth: Auth
-  readonly protocol: Protocol
-  readonly dialect: Dialect
-  readonly baseUrl: string
+export interface Upstream extends Pick<Driver, "id" | "auth" | "headersOf" | "protocol" | "dialect" | "baseUrl"> {
+  /** The operator's key. */
   readonly apiKey: string | undefined
 }
+
+/** What says who asks: the key in the header that the vendor wants it in, and what follows from it. */
+export const keyHeaders = (upstream: Upstream, apiKey: string | undefined): Record<string, string> =>
+  apiKey === undefined
+    ? {}
+    : {
+        ...(upstream.auth === "x-api-key" ? { "x-api-key": apiKey } : { authorization: `Bearer ${apiKey}` }),
+        ...upstream.headersOf?.(apiKey)
+      }

@@ -1,6 +1,6 @@
 import { Duration, Effect, Schema } from "effect"
 import { request } from "undici"
-import type { Upstream } from "./Driver.ts"
+import { keyHeaders, type Upstream } from "./Driver.ts"
 
 const timeout = Duration.seconds(5)
 
@@ -10,9 +10,9 @@ export class ProbeFailed extends Schema.TaggedError<ProbeFailed>()("ProbeFailed"
 export const probe = (upstream: Upstream): Effect.Effect<string, ProbeFailed> =>
   Effect.tryPromise({
     try: async (signal) => {
-      const answer = await request(`${upstream.baseUrl}/models`, {
+      const answer = await request(`${upstream.baseUrl}${upstream.protocol.modelsPath ?? "/models"}`, {
         signal,
-        headers: upstream.apiKey === undefined ? {} : { authorization: `Bearer ${upstream.apiKey}` }
+        headers: { ...upstream.protocol.headers, ...keyHeaders(upstream, upstream.apiKey) }
       })
       await answer.body.dump()
       return answer.statusCode

@@ -19,8 +19,12 @@ export interface Dialect {
 export interface Protocol {
   /** Where it lives below an upstream's base URL. */
   readonly path: string
+  /** Where its list of models lives below the base URL, if not at `/models`. */
+  readonly modelsPath?: string
   /** Headers of every request beside the vendor's key, such as the version of the wire. In lower case. */
   readonly headers?: Readonly<Record<string, string>>
+  /** True of servers that answer by streams only: a whole answer is the fold of one (`Folded`). */
+  readonly streamsOnly?: boolean
   readonly write: (call: UpstreamCall, dialect: Dialect) => Result.Result<object, InvalidRequest>
   readonly read: (body: unknown) => Result.Result<Completion, Schema.SchemaError | UpstreamSaid>
   readonly reader: () => StreamReader

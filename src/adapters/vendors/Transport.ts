@@ -1,7 +1,7 @@
 import { Duration, Effect, Random } from "effect"
 import { Agent } from "undici"
 import { UpstreamFailed, UpstreamRefused } from "../../domain/completion/CompletionErrors.ts"
-import type { Upstream } from "./Driver.ts"
+import { keyHeaders, type Upstream } from "./Driver.ts"
 import { Exchange } from "./Exchange.ts"
 import { redact } from "./Redaction.ts"
 
@@ -104,16 +104,11 @@ interface Target {
   readonly path: string
 }
 
-/** The headers of every request: who asks, and what the protocol adds. */
-export const headersOf = (upstream: Upstream, apiKey: string | undefined): Record<string, string> => ({
+const headersOf = (upstream: Upstream, apiKey: string | undefined): Record<string, string> => ({
   "content-type": "application/json",
   accept: "application/json, text/event-stream",
   ...upstream.protocol.headers,
-  ...(apiKey === undefined
-    ? {}
-    : upstream.auth === "x-api-key"
-      ? { "x-api-key": apiKey }
-      : { authorization: `Bearer ${apiKey}` })
+  ...keyHeaders(upstream, apiKey)
 })
 
 /** Connect errors, 429 and 5xx are tried again, at most twice: nothing of an answer has come yet. */

@@ -3,7 +3,7 @@ import type { InsufficientCredits } from "../../domain/billing/BillingErrors.ts"
 import { affordableOutput, costOf, worstCost } from "../../domain/billing/Cost.ts"
 import type { Settlement } from "../../domain/billing/CreditHold.ts"
 import { none, type Usage } from "../../domain/billing/Usage.ts"
-import type { AccessMethodNotOffered, ModelNotFound } from "../../domain/catalog/CatalogErrors.ts"
+import type { AccessMethodNotOffered, ModelNotFound, NoKeyForAccessMethod } from "../../domain/catalog/CatalogErrors.ts"
 import type { Pricing } from "../../domain/catalog/Pricing.ts"
 import { type ChatRequest, outputLimit } from "../../domain/completion/ChatRequest.ts"
 import type { Completion } from "../../domain/completion/Completion.ts"
@@ -11,20 +11,24 @@ import type { UpstreamFailed } from "../../domain/completion/CompletionErrors.ts
 import type { CompletionEvent } from "../../domain/completion/CompletionEvent.ts"
 import { Delivered } from "../../domain/completion/Delivered.ts"
 import type { Caller } from "../../domain/identity/ApiKey.ts"
+import type { RateLimited } from "../../domain/ratelimit/RatePolicy.ts"
 import { HoldId } from "../../domain/shared/Ids.ts"
 import { type NanoUsd, zero } from "../../domain/shared/Money.ts"
 import { HoldKeeper } from "../billing/HoldKeeper.ts"
 import { Models } from "../catalog/Models.ts"
 import { Ids } from "../ports/runtime/Ids.ts"
 import { Tokenizer } from "../ports/runtime/Tokenizer.ts"
-import { Ledger } from "../ports/storage/Ledger.ts"
-import { type CallError, Upstreams } from "../ports/vendor/Upstreams.ts"
+import { Ledger, type RateClaim } from "../ports/storage/Ledger.ts"
+import { type CallError, type UpstreamCall, Upstreams } from "../ports/vendor/Upstreams.ts"
+import { spans } from "../Spans.ts"
 import { countInput } from "./InputTokens.ts"
 
 export interface ChatCall {
   readonly caller: Caller
   readonly request: ChatRequest
   readonly requestId: string
+  /** Where the caller's requests are limited: counted with the hold, in one write. */
+  readonly rate?: RateClaim
 }
 
 /** What a request used and what the account was charged for it. */
@@ -36,7 +40,13 @@ export interface Charged {
 /** What a stream gives: the vendor's events, and at its good end one `Settled`. */
 export type ChatEvent = CompletionEvent | ({ readonly _tag: "Settled" } & Charged)
 
-export type ChatError = ModelNotFound | AccessMethodNotOffered | InsufficientCredits | CallError
+export type ChatError =
+  | ModelNotFound
+  | AccessMethodNotOffered
+  | NoKeyForAccessMethod
+  | InsufficientCredits
+  | RateLimited
+  | CallError
 
 /**
  * One chat completion, paid for exactly once: a hold for the worst case, the upstream call, then one settlement at what
@@ -61,10 +71,12 @@ export class CompleteChat extends Context.Service<
       const keeper = yield* HoldKeeper
       const tokenizer = yield* Tokenizer
       const ids = yield* Ids
+      const spanned = yield* spans
 
       /** Resolves the model and takes the hold. */
-      const begin = Effect.fnUntraced(function* ({ caller, request, requestId }: ChatCall) {
-        const { model, route } = yield* models.resolve(request.model, request.access_method)
+      const begin = Effect.fnUntraced(function* ({ caller, rate, request, requestId }: ChatCall) {
+        const { organizationId } = caller
+        const { apiKey, model, route } = yield* models.resolve(request.model, request.access_method, organizationId)
         const pricing = route.method === "service" ? model.pricing : null
         const input = countInput(request, tokenizer.count)
         const wanted = outputLimit(request)
@@ -75,7 +87,7 @@ export class CompleteChat extends Context.Service<
         const granted = yield* ledger.hold({
           id: holdId,
           purpose: {
-            organizationId: caller.organizationId,
+            organizationId,
             memberId: caller.memberId,
             keyId: caller.keyId,
             requestId,
@@ -83,12 +95,14 @@ export class CompleteChat extends Context.Service<
             accessMethod: route.method
           },
           least: worstCost(pricing, input, wanted === undefined ? 1 : most),
-          most: worstCost(pricing, input, most)
+          most: worstCost(pricing, input, most),
+          ...(rate === undefined ? {} : { rate })
         })
         yield* keeper.keep(holdId, () => meter.settlement)
         const affordable = affordableOutput(pricing, input, granted, most)
         const outputCap = wanted === undefined && affordable < most ? affordable : undefined
-        return { meter, upstreamCall: { route, request, outputCap, outputLimit: outputCap ?? most } }
+        const upstreamCall: UpstreamCall = { route, request, apiKey, outputCap, outputLimit: outputCap ?? most }
+        return { meter, upstreamCall }
       })
 
       /** Ends the hold, once, by what the meter has seen. */
@@ -101,8 +115,9 @@ export class CompleteChat extends Context.Service<
             : { usage: settlement.usage, cost: yield* keeper.settle(settlement) })
       }, Effect.uninterruptible)
 
-      const complete = Effect.fn("CompleteChat.complete")(
-        (call: ChatCall) =>
+      const complete = (call: ChatCall) =>
+        spanned(
+          "CompleteChat.complete",
           Effect.acquireUseRelease(
             begin(call),
             ({ meter, upstreamCall }) =>
@@ -111,24 +126,30 @@ export class CompleteChat extends Context.Service<
                 return Effect.map(end(meter), (charged) => ({ completion, ...charged }))
               }),
             ({ meter }) => end(meter)
-          ),
-        Effect.tapError(logUpstream)
-      )
-
-      const stream = Effect.fn("CompleteChat.stream")(function* (call: ChatCall) {
-        const { meter, upstreamCall } = yield* Effect.acquireRelease(begin(call), ({ meter }) => end(meter))
-        const events = yield* upstreams.stream(upstreamCall)
-        return events.pipe(
-          Stream.mapArray((batch) => {
-            for (const event of batch) meter.add(event)
-            return batch
-          }),
-          Stream.concat(
-            Stream.fromEffect(Effect.map(end(meter), (charged): ChatEvent => ({ _tag: "Settled", ...charged })))
-          ),
-          Stream.tapError((error: UpstreamFailed) => logUpstream(error))
+          ).pipe(Effect.tapError(logUpstream(call)))
         )
-      }, Effect.tapError(logUpstream))
+
+      const stream = (call: ChatCall) =>
+        spanned(
+          "CompleteChat.stream",
+          Effect.acquireRelease(begin(call), ({ meter }) => end(meter)).pipe(
+            Effect.flatMap(({ meter, upstreamCall }) =>
+              Effect.map(upstreams.stream(upstreamCall), (events) =>
+                events.pipe(
+                  Stream.mapArray((batch) => {
+                    for (const event of batch) meter.add(event)
+                    return batch
+                  }),
+                  Stream.concat(
+                    Stream.fromEffect(Effect.map(end(meter), (charged): ChatEvent => ({ _tag: "Settled", ...charged })))
+                  ),
+                  Stream.tapError((error: UpstreamFailed) => logUpstream(call)(error))
+                )
+              )
+            ),
+            Effect.tapError(logUpstream(call))
+          )
+        )
 
       return CompleteChat.of({ complete, stream })
     })
@@ -180,11 +201,14 @@ class Meter {
   }
 }
 
-const logUpstream = (error: ChatError): Effect.Effect<void> =>
-  error._tag === "UpstreamFailed"
-    ? Effect.logWarning("An upstream failed.", {
-        upstream: error.upstream,
-        reason: error.reason,
-        detail: error.detail
-      })
-    : Effect.void
+const logUpstream =
+  ({ requestId }: ChatCall) =>
+  (error: ChatError): Effect.Effect<void> =>
+    error._tag === "UpstreamFailed"
+      ? Effect.logWarning("An upstream failed.", {
+          requestId,
+          upstream: error.upstream,
+          reason: error.reason,
+          detail: error.detail
+        })
+      : Effect.void

@@ -30,3 +30,19 @@ export class UnknownName extends Schema.TaggedError<UnknownName>()("UnknownName"
       : `No ${this.kind} is named "${this.name}".`
   }
 }
+
+/** The text cannot be a provider's key. Says nothing of it. */
+export class InvalidProviderKey extends Schema.TaggedError<InvalidProviderKey>()("InvalidProviderKey", {}) {
+  override get message() {
+    return "A provider's key has 1 to 4096 visible ASCII characters and no spaces."
+  }
+}
+
+/** The organization has stored no key of this provider. */
+export class NoProviderKey extends Schema.TaggedError<NoProviderKey>()("NoProviderKey", {
+  provider: Schema.String
+}) {
+  override get message() {
+    return `The organization has stored no key of the provider "${this.provider}".`
+  }
+}

@@ -35,3 +35,7 @@ export class RateLimited extends Schema.TaggedError<RateLimited>()("RateLimited"
     )
   }
 }
+
+/** The refusal of a request that the window does not admit. */
+export const refusalOf = (policy: RatePolicy, decision: RateDecision): RateLimited =>
+  new RateLimited({ ...policy, retryAfterSeconds: decision.resetSeconds })

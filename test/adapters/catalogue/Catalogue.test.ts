@@ -10,6 +10,7 @@ import { ModelCatalog } from "../../../src/application/ports/vendor/ModelCatalog
 type Providers = Catalogue.CatalogueOptions["providers"]
 
 const openai: Providers[number] = { provider: "openai", upstream: "openai", prefix: "", method: "service" }
+const ownOpenai: Providers[number] = { ...openai, method: "vendor-b-api-key" }
 const groq: Providers[number] = { provider: "groq", upstream: "groq", prefix: "groq/", method: "service" }
 
 const catalogue = (options: Partial<Omit<Catalogue.CatalogueOptions, "modelsFile">> & { readonly file?: string }) =>
@@ -125,6 +126,14 @@ describe("the catalogue", () => {
         routes.map(({ upstream }) => upstream),
         ["openai", "openai-own"]
       )
+    })
+  )
+
+  it.effect("has the models of a provider that only organizations' own keys reach", () =>
+    Effect.gen(function* () {
+      const { model, routes } = yield* one({ providers: [ownOpenai] }, "gpt-4o")
+      assert.deepStrictEqual(model.accessMethods, ["vendor-b-api-key"])
+      assert.deepStrictEqual(routes, [{ method: "vendor-b-api-key", upstream: "openai", upstreamModel: "gpt-4o" }])
     })
   )
 
@@ -328,6 +337,24 @@ describe("the operator's models file", () => {
         yield* refused({ providers: [openai], file: "upstreams:\n  openai:\n    base_url: http://x" }),
         "MODELS_FILE models.yml:2: upstreams.openai: Expected another name, this one is built in"
       )
+    })
+  )
+
+  it.effect("sends no request of the operator's to an upstream that only own keys reach, nor own keys elsewhere", () =>
+    Effect.gen(function* () {
+      assert.strictEqual(
+        yield* refused({ providers: [ownOpenai], file: "models:\n  - id: gpt-4o\n    upstream: openai" }),
+        "MODELS_FILE models.yml:2: model gpt-4o: upstream: Expected a key of upstreams, or echo"
+      )
+      assert.strictEqual(
+        yield* refused({ providers: [ownOpenai], file: "upstreams:\n  openai:\n    base_url: http://x" }),
+        "MODELS_FILE models.yml:2: upstreams.openai: Expected another name, this one is built in"
+      )
+      const elsewhere = { providers: [ownOpenai], file: `${local}  - id: gpt-4o\n    upstream: local` }
+      assert.deepStrictEqual((yield* one(elsewhere, "gpt-4o")).routes, [
+        { method: "service", upstream: "local", upstreamModel: "gpt-4o" },
+        { method: "vendor-b-api-key", upstream: "openai", upstreamModel: "gpt-4o" }
+      ])
     })
   )
 })

@@ -1,20 +1,23 @@
 import { NodeCrypto, NodeServices } from "@effect/platform-node"
 import { assert, describe, it } from "@effect/vitest"
-import { Cause, Console, Context, Effect, Exit, Layer, Option, Runtime, Schema, Stdio } from "effect"
+import { Cause, Console, Context, Effect, Exit, Layer, Option, Redacted, Runtime, Schema, Stdio, Stream } from "effect"
 import type { Command } from "effect/cli"
 import { TestClock, TestConsole } from "effect/testing"
 import * as Cli from "../../../src/adapters/cli/Cli.ts"
 import type { Options } from "../../../src/adapters/cli/Options.ts"
 import * as IdsLive from "../../../src/adapters/crypto/IdsLive.ts"
 import * as KeyTextsLive from "../../../src/adapters/crypto/KeyTextsLive.ts"
+import * as SecretsLive from "../../../src/adapters/crypto/SecretsLive.ts"
 import * as InMemoryLive from "../../../src/adapters/inmemory/InMemoryLive.ts"
-import { Models } from "../../../src/application/catalog/Models.ts"
 import { Accounts } from "../../../src/application/identity/Accounts.ts"
+import { ProviderKeyRing } from "../../../src/application/identity/ProviderKeyRing.ts"
+import type { Secrets } from "../../../src/application/ports/runtime/Secrets.ts"
 import { Ledger } from "../../../src/application/ports/storage/Ledger.ts"
 import { StoreUnavailable } from "../../../src/application/ports/storage/StoreUnavailable.ts"
 import { ModelCatalog } from "../../../src/application/ports/vendor/ModelCatalog.ts"
 import type { Model } from "../../../src/domain/catalog/Model.ts"
 import { free, type Pricing, rateFromUsd } from "../../../src/domain/catalog/Pricing.ts"
+import { ProviderName } from "../../../src/domain/identity/ProviderKey.ts"
 import { ModelId } from "../../../src/domain/shared/Ids.ts"
 import { holdRequest, settlement } from "../../conformance/Samples.ts"
 
@@ -49,17 +52,19 @@ const tiered: Pricing = {
   }
 }
 
-const models = Models.layer.pipe(
-  Layer.provide(
-    Layer.succeed(ModelCatalog, {
-      entries: [model("echo", free), model("tiered", tiered), model("unpriced", null)].map((model) => ({
-        model,
-        routes: []
-      })),
-      find: () => Option.none()
-    })
-  )
-)
+const models = Layer.succeed(ModelCatalog, {
+  entries: [
+    ...[model("echo", free), model("tiered", tiered), model("unpriced", null)].map((model) => ({
+      model,
+      routes: [{ method: "service", upstream: "fake", upstreamModel: model.id } as const]
+    })),
+    {
+      model: model("with-own-keys-only", free),
+      routes: [{ method: "vendor-b-api-key", upstream: "fake", upstreamModel: "own" }]
+    }
+  ],
+  find: () => Option.none()
+})
 
 /** Whatever a command line without work to do must not touch. */
 const untouched: Options = {
@@ -70,12 +75,18 @@ const untouched: Options = {
   checks: Effect.die("checked")
 }
 
-/** Runs a command as `main.ts` does, and tells how the process would end. */
-const run = Effect.fnUntraced(function* (options: Partial<Options>, ...args: ReadonlyArray<string>) {
+const stdio = (input: string, args: ReadonlyArray<string>) =>
+  Stdio.layerTest({
+    args: Effect.succeed(args),
+    stdin: Stream.fromArray([...new TextEncoder().encode(input)].map((byte) => Uint8Array.of(byte)))
+  })
+
+/** Runs a command as `main.ts` does, with something on standard input, and tells how the process would end. */
+const runWith = Effect.fnUntraced(function* (input: string, options: Partial<Options>, ...args: ReadonlyArray<string>) {
   const console = yield* TestConsole.make
   const exit = yield* Cli.run({ ...untouched, ...options }).pipe(
     Effect.provideService(Console.Console, console),
-    Effect.provide(Layer.merge(NodeServices.layer, Stdio.layerTest({ args: Effect.succeed(args) }))),
+    Effect.provide(Layer.merge(NodeServices.layer, stdio(input, args))),
     Effect.exit
   )
   const failure = Exit.isFailure(exit) ? Cause.squash(exit.cause) : undefined
@@ -88,23 +99,31 @@ const run = Effect.fnUntraced(function* (options: Partial<Options>, ...args: Rea
   }
 })
 
+const run = (options: Partial<Options>, ...args: ReadonlyArray<string>) => runWith("", options, ...args)
+
+const withSecrets = SecretsLive.layerKey(Redacted.make(new Uint8Array(32)))
+
 /** A command line on a store of its own. */
-const commandLine = Effect.gen(function* () {
+const commandLineOf = Effect.fnUntraced(function* (secrets: Layer.Layer<Secrets>) {
   const context = yield* Layer.build(
-    Accounts.layer.pipe(
+    Layer.merge(Accounts.layer, ProviderKeyRing.layer).pipe(
       Layer.provideMerge(InMemoryLive.layer),
-      Layer.provide(Layer.merge(IdsLive.layer.pipe(Layer.provide(NodeCrypto.layer)), KeyTextsLive.layer))
+      Layer.provide(Layer.mergeAll(IdsLive.layer.pipe(Layer.provide(NodeCrypto.layer)), KeyTextsLive.layer, secrets))
     )
   )
   const typed = (...args: ReadonlyArray<string>) => run({ stores: Layer.succeedContext(context), models }, ...args)
+  const fed = (input: string, ...args: ReadonlyArray<string>) =>
+    runWith(input, { stores: Layer.succeedContext(context) }, ...args)
   const json = Effect.fnUntraced(function* (...args: ReadonlyArray<string>) {
     const ended = yield* typed(...args, "--json")
     assert.strictEqual(ended.stderr, "")
     assert.notInclude(ended.stdout, "\n")
     return JSON.parse(ended.stdout)
   })
-  return { context, typed, json }
+  return { context, typed, fed, json }
 })
+
+const commandLine = commandLineOf(withSecrets)
 
 /** The words of every command there is. */
 const pathsOf = (command: Command.Command.Any): ReadonlyArray<ReadonlyArray<string>> => [
@@ -137,7 +156,7 @@ describe("the command line", () => {
 
   it.effect("explains a group of commands that is named alone, and opens nothing for it", () =>
     Effect.gen(function* () {
-      for (const group of ["orgs", "members", "keys", "credits"]) {
+      for (const group of ["orgs", "members", "keys", "provider-keys", "credits"]) {
         const { stdout, ...rest } = yield* run({}, group)
         assert.deepStrictEqual(rest, { code: 0, stderr: "", unreported: false })
         assert.include(stdout, "SUBCOMMANDS")
@@ -196,6 +215,7 @@ describe("the command line", () => {
         ...["0", "0.000", "-5", "1000000.000000001", "2000000", "0.1234567891", "1e3", ".5", "5.", "five", ""].map(
           (amount) => [["credits", "grant", amount], usd] as const
         ),
+        [["provider-keys", "set", "Open AI"], "Expected 1 to 63 of a-z, 0-9 and -, starting with a letter or a digit"],
         [["usage", "--days", "0"], "Expected a value between 1 and 3650"],
         [["usage", "--days", "1.5"], "Expected an integer"],
         [["usage", "--days", "week"], "Expected an integer"]
@@ -289,7 +309,13 @@ describe("orgs and members", () => {
   it.effect("without --org are those of the organization `default`", () =>
     Effect.gen(function* () {
       const { json, typed } = yield* commandLine
-      for (const command of [["members", "list"], ["keys", "list"], ["credits", "balance"], ["usage"]]) {
+      for (const command of [
+        ["members", "list"],
+        ["keys", "list"],
+        ["provider-keys", "list"],
+        ["credits", "balance"],
+        ["usage"]
+      ]) {
         assert.strictEqual(refusal(yield* typed(...command)), 'No organization is named "default".')
       }
       yield* json("orgs", "create", "default")
@@ -372,6 +398,106 @@ describe("keys", () => {
       assert.deepStrictEqual(yield* states, { ...aDayLater, "command line": "revoked" })
       assert.notInclude((yield* typed("keys", "list", "--json")).stdout, key.key)
       assert.strictEqual(refusal(yield* typed("keys", "revoke", "nonsense")), 'No API key has the id "nonsense".')
+    })
+  )
+})
+
+describe("provider-keys", () => {
+  const key = "sk-ant-0123456789-abcd"
+
+  it.effect("are read from standard input, and never shown", () =>
+    Effect.gen(function* () {
+      yield* TestClock.setTime(Date.UTC(2026, 0, 2, 3, 4, 5, 6))
+      const { context, fed, json, typed } = yield* commandLine
+      yield* json("orgs", "create", "acme")
+      assert.strictEqual(
+        (yield* typed("provider-keys", "list", "--org", "acme")).stdout,
+        "Organization acme has stored no provider key."
+      )
+      const set = yield* fed(`${key}\r\n`, "provider-keys", "set", "openai", "--org", "acme")
+      assert.deepStrictEqual(set, {
+        code: 0,
+        stdout:
+          "Stored the key ...abcd of the provider openai for organization acme, encrypted. " +
+          "The access method vendor-b-api-key uses it.",
+        stderr: "",
+        unreported: false
+      })
+      yield* fed("short", "provider-keys", "set", "groq", "--org", "acme")
+      assert.deepStrictEqual(yield* json("provider-keys", "list", "--org", "acme"), [
+        { provider: "groq", org: "acme", hint: "", access_method: null, createdAt: "2026-01-02T03:04:05.006Z" },
+        {
+          provider: "openai",
+          org: "acme",
+          hint: "abcd",
+          access_method: "vendor-b-api-key",
+          createdAt: "2026-01-02T03:04:05.006Z"
+        }
+      ])
+      assert.strictEqual(
+        (yield* typed("provider-keys", "list", "--org", "acme")).stdout,
+        [
+          "PROVIDER  KEY      ACCESS METHOD     CREATED",
+          "groq      ...      -                 2026-01-02 03:04 UTC",
+          "openai    ...abcd  vendor-b-api-key  2026-01-02 03:04 UTC"
+        ].join("\n")
+      )
+      const { id } = yield* Context.get(context, Accounts).organization("acme")
+      const found = yield* Context.get(context, ProviderKeyRing).find(id, ProviderName.make("openai"))
+      assert.deepStrictEqual(Option.map(found, Redacted.value), Option.some(key))
+    })
+  )
+
+  it.effect("are removed once", () =>
+    Effect.gen(function* () {
+      const { fed, json, typed } = yield* commandLine
+      yield* json("orgs", "create", "acme")
+      yield* fed(key, "provider-keys", "set", "openai", "--org", "acme")
+      assert.strictEqual(
+        (yield* typed("provider-keys", "remove", "openai", "--org", "acme")).stdout,
+        "Removed the key ...abcd of the provider openai from organization acme. Within 5 seconds nothing uses it."
+      )
+      assert.deepStrictEqual(yield* json("provider-keys", "list", "--org", "acme"), [])
+      assert.strictEqual(
+        refusal(yield* typed("provider-keys", "remove", "openai", "--org", "acme")),
+        'The organization has stored no key of the provider "openai".'
+      )
+    })
+  )
+
+  it.effect("are refused when they cannot be keys, in a line that does not show them", () =>
+    Effect.gen(function* () {
+      const { fed, json } = yield* commandLine
+      yield* json("orgs", "create", "acme")
+      for (const text of [
+        "",
+        "\n",
+        "two words",
+        "two\nlines",
+        "ключ",
+        "nul\u0000",
+        "x".repeat(4097),
+        "x".repeat(70_000)
+      ]) {
+        assert.strictEqual(
+          refusal(yield* fed(text, "provider-keys", "set", "openai", "--org", "acme")),
+          "A provider's key has 1 to 4096 visible ASCII characters and no spaces."
+        )
+      }
+      const longest = yield* fed("x".repeat(4096), "provider-keys", "set", "openai", "--org", "acme")
+      assert.strictEqual(longest.code, 0)
+    })
+  )
+
+  it.effect("are not stored without SECRETS_KEY, which one line says; all else works", () =>
+    Effect.gen(function* () {
+      const { fed, json } = yield* commandLineOf(SecretsLive.layerNone)
+      yield* json("orgs", "create", "acme")
+      assert.match(
+        refusal(yield* fed(key, "provider-keys", "set", "openai", "--org", "acme")),
+        /^SECRETS_KEY is not set, .+: openssl rand -base64 32$/u
+      )
+      assert.deepStrictEqual(yield* json("provider-keys", "list", "--org", "acme"), [])
     })
   )
 })

@@ -2,7 +2,8 @@ import { assert, layer } from "@effect/vitest"
 import { Deferred, Duration, Effect, Fiber, Layer, Queue, Stream } from "effect"
 import { TestClock } from "effect/testing"
 import { Drain } from "../../../src/adapters/http/edge/Drain.ts"
-import { EventStreams } from "../../../src/adapters/http/gateway/EventStreams.ts"
+import { RequestState } from "../../../src/adapters/http/edge/RequestState.ts"
+import { EventStreams, type Outlet } from "../../../src/adapters/http/gateway/EventStreams.ts"
 import type { ChatEvent } from "../../../src/application/completion/CompleteChat.ts"
 import { UpstreamFailed } from "../../../src/domain/completion/CompletionErrors.ts"
 import { errorChunk } from "./ContractSchemas.ts"
@@ -15,22 +16,60 @@ const streams = EventStreams.layer.pipe(
   Layer.provideMerge(Drain.layer({ delay: Duration.zero, timeout: Duration.seconds(1) }))
 )
 
+/** Keeps what it is sent; after `room` pieces it takes no more. */
+class Reader implements Outlet {
+  readonly received: Array<string> = []
+  readonly #room: number
+  ended = false
+
+  constructor(room = Number.POSITIVE_INFINITY) {
+    this.#room = room
+  }
+
+  get writableNeedDrain(): boolean {
+    return this.received.length >= this.#room
+  }
+
+  writeHead(status: number, headers: Record<string, string>): void {
+    assert.strictEqual(status, 200)
+    assert.strictEqual(headers["content-type"], "text/event-stream")
+    assert.strictEqual(headers["x-request-id"], "request-1")
+  }
+
+  write(text: string): boolean {
+    this.received.push(text)
+    return !this.writableNeedDrain
+  }
+
+  end(text: string): void {
+    this.received.push(text)
+    this.ended = true
+  }
+
+  once(): void {}
+  off(): void {}
+
+  destroy(): void {
+    this.ended = true
+  }
+}
+
 /** A stream that says what the test puts in, and the text that has reached the client so far. */
-const opened = Effect.gen(function* () {
-  const events = yield* Queue.unbounded<ChatEvent, UpstreamFailed>()
-  const { body } = yield* (yield* EventStreams).respond(Stream.fromQueue(events), answer, false, "request-1")
-  if (body._tag !== "Stream") return assert.fail("the answer is no stream")
-  const received: Array<string> = []
-  const reading = yield* Stream.runForEach(body.stream, (piece) =>
-    Effect.sync(() => void received.push(new TextDecoder().decode(piece)))
-  ).pipe(Effect.forkScoped)
-  return { events, received, reading }
-})
+const opened = (shown = answer) =>
+  Effect.gen(function* () {
+    const events = yield* Queue.unbounded<ChatEvent, UpstreamFailed>()
+    const response = new Reader()
+    const reading = yield* Effect.forkScoped(
+      (yield* EventStreams).respond(Stream.fromQueue(events), shown, false, response, new RequestState("request-1", 0))
+    )
+    yield* TestClock.adjust(0)
+    return { events, received: response.received, reading }
+  })
 
 layer(streams)("an event stream to a client", (it) => {
   it.effect("says a word that nobody hears after fifteen seconds of silence, and again", () =>
     Effect.gen(function* () {
-      const { events, received } = yield* opened
+      const { events, received } = yield* opened()
       yield* Queue.offer(events, say("one"))
       yield* TestClock.adjust("10 seconds")
       yield* Queue.offer(events, say("two"))
@@ -45,14 +84,7 @@ layer(streams)("an event stream to a client", (it) => {
 
   it.effect("is silent too while nothing of what the model thinks is for the client", () =>
     Effect.gen(function* () {
-      const events = yield* Queue.unbounded<ChatEvent, UpstreamFailed>()
-      const hidden = { ...answer, includeReasoning: false }
-      const { body } = yield* (yield* EventStreams).respond(Stream.fromQueue(events), hidden, false, "request-1")
-      if (body._tag !== "Stream") return assert.fail("the answer is no stream")
-      const received: Array<string> = []
-      yield* Stream.runForEach(body.stream, (piece) =>
-        Effect.sync(() => void received.push(new TextDecoder().decode(piece)))
-      ).pipe(Effect.forkScoped)
+      const { events, received } = yield* opened({ ...answer, includeReasoning: false })
       for (let second = 0; second < 20; second++) {
         yield* Queue.offer(events, { _tag: "Delta", index: 0, reasoning: "hm" })
         yield* TestClock.adjust("1 second")
@@ -65,15 +97,21 @@ layer(streams)("an event stream to a client", (it) => {
     Effect.gen(function* () {
       let taken = 0
       const endless = Stream.fromEffectRepeat(Effect.sync(() => say(`${taken++}`))).pipe(Stream.rechunk(1))
-      yield* (yield* EventStreams).respond(endless, answer, false, "request-1")
+      const slow = new Reader(10)
+      yield* Effect.forkScoped(
+        (yield* EventStreams).respond(endless, answer, false, slow, new RequestState("request-1", 0))
+      )
       yield* TestClock.adjust("1 minute")
-      assert.isBelow(taken, 50)
+      assert.strictEqual(taken, 10)
+      assert.isFalse(slow.ended)
+      yield* TestClock.adjust("5 minutes")
+      assert.isTrue(slow.ended)
     })
   )
 
   it.effect("ends with the vendor's failure, and without the sign of a good end", () =>
     Effect.gen(function* () {
-      const { events, reading, received } = yield* opened
+      const { events, reading, received } = yield* opened()
       yield* Queue.offer(events, say("one"))
       yield* Queue.fail(events, new UpstreamFailed({ upstream: "v", reason: "cut_off", detail: "secret" }))
       yield* Fiber.join(reading)
@@ -87,7 +125,7 @@ layer(streams)("an event stream to a client", (it) => {
 
   it.effect("ends with an error when the service stops for good", () =>
     Effect.gen(function* () {
-      const { events, reading, received } = yield* opened
+      const { events, reading, received } = yield* opened()
       yield* Queue.offer(events, say("one"))
       yield* TestClock.adjust("1 second")
       yield* Deferred.succeed((yield* Drain).deadline, undefined)

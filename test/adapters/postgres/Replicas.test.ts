@@ -38,7 +38,7 @@ describe("Three replicas", () => {
         const ran = yield* Effect.all([start, start, start], { concurrency: "unbounded" })
         assert.deepStrictEqual(
           ran.flat().map(([, name]) => name),
-          ["identity", "billing"]
+          ["identity", "billing", "provider_keys", "account_rounds", "idempotency"]
         )
         assert.deepStrictEqual(yield* start, [])
       }

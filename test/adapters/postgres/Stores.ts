@@ -23,7 +23,9 @@ const Probe = Layer.effect(
       pass: (duration) => {
         const passed = `${Duration.toMillis(duration)} milliseconds`
         return sql`UPDATE credit_holds SET lease_until = lease_until - ${passed}::interval`.pipe(
+          Effect.andThen(sql`UPDATE rate_windows SET started_at = started_at - ${passed}::interval`),
           Effect.andThen(sql`UPDATE usage_events SET created_at = created_at - ${passed}::interval`),
+          Effect.andThen(sql`UPDATE idempotent_answers SET expires_at = expires_at - ${passed}::interval`),
           Effect.orDie
         )
       },

@@ -1,6 +1,7 @@
 import { Result, Schema } from "effect"
 import fc from "fast-check"
 import { describe, expect, test } from "vitest"
+import { attach } from "../../../src/adapters/vendors/Continuation.ts"
 import { compatible, strict } from "../../../src/adapters/vendors/drivers/Compatible.ts"
 import { openAi } from "../../../src/adapters/vendors/drivers/OpenAi.ts"
 import { openAiChat } from "../../../src/adapters/vendors/protocols/OpenAiChat.ts"
@@ -149,6 +150,25 @@ describe("a request to a vendor of OpenAI's kind", () => {
       },
       { role: "user", content: "What are they?" }
     ])
+  })
+
+  test("has the vendor's own ids, without what other wires keep in them", () => {
+    const id = attach("call_1", { other: ["thoughts"] })
+    const called = { type: "function", function: { name: "look", arguments: "{}" } }
+    const image = { type: "image", image: "AAAA" }
+    const messages = [
+      ...hi,
+      { role: "assistant", tool_calls: [{ id, ...called }] },
+      { role: "tool", tool_call_id: id, content: [image] }
+    ]
+    const body = sent({ model: "m", messages }, openAi.dialect)
+    expect(body["messages"]).toMatchObject([
+      ...hi,
+      { role: "assistant", tool_calls: [{ id: "call_1", ...called }] },
+      { role: "tool", tool_call_id: "call_1" },
+      { role: "user", content: [{ text: "Attached to the answer of tool call call_1:" }, {}] }
+    ])
+    expect(JSON.stringify(body)).not.toContain("~r1~")
   })
 
   test("has no empty lists, which vendors refuse", () => {

@@ -1,11 +1,14 @@
-import { Cause, Clock, Effect, Exit, Metric, References } from "effect"
+import * as NodeHttpServerRequest from "@effect/platform-node/NodeHttpServerRequest"
+import { Cause, Clock, Effect, Exit, Metric, References, type Scope } from "effect"
 import { HttpServerError, HttpServerRequest, HttpServerResponse } from "effect/http"
 import { Ids } from "../../../application/ports/runtime/Ids.ts"
 import { StoreUnavailable } from "../../../application/ports/storage/StoreUnavailable.ts"
 import { ServiceStopping } from "../../../domain/completion/CompletionErrors.ts"
 import { type GatewayFailure, respond } from "../gateway/GatewayEnvelope.ts"
+import type { GatewayRoute } from "../gateway/GatewayRoutes.ts"
 import { Drain } from "./Drain.ts"
-import { CurrentRequest, RequestState } from "./RequestState.ts"
+import { lacksHost, withoutHost } from "./NodeServer.ts"
+import { RequestState } from "./RequestState.ts"
 import { UnexpectedFailure } from "./RouteErrors.ts"
 import { pathOf, refusal, type RouteEntry } from "./Routes.ts"
 
@@ -48,33 +51,30 @@ const measures = (labels: Labels) => {
 }
 
 /**
- * The outermost layer of every answer: the request id, the envelope of whatever no handler answered, rate headers, and
- * once the answer is complete one log line and the metrics.
+ * The outermost layer of every answer: the gateway's routes, or the router's; the request id, the envelope of whatever
+ * no handler answered, rate headers, and once the answer is complete one log line and the metrics.
  */
 export const edge = <R>(
-  app: Effect.Effect<HttpServerResponse.HttpServerResponse, unknown, R>,
+  router: Effect.Effect<HttpServerResponse.HttpServerResponse, unknown, R>,
+  gateway: ReadonlyArray<GatewayRoute>,
   routes: ReadonlyArray<RouteEntry>
 ) =>
   Effect.gen(function* () {
     const ids = yield* Ids
     const drain = yield* Drain
     const known = new Set(routes.map(({ path }) => path))
+    const direct = new Map(gateway.map(({ answer, method, path }) => [`${method} ${path}`, answer]))
 
-    const finish = Effect.fnUntraced(function* (
-      request: HttpServerRequest.HttpServerRequest,
-      state: RequestState,
-      started: number
-    ) {
-      const ms = (yield* Clock.currentTimeMillis) - started
-      const path = pathOf(request.url)
-      const labels = { method: request.method, route: known.has(path) ? path : "other" }
+    const finish = Effect.fnUntraced(function* (method: string, path: string, state: RequestState) {
+      const ms = (yield* Clock.currentTimeMillis) - state.started
+      const labels = { method, route: known.has(path) ? path : "other" }
       const { answered, took } = measures({ ...labels, status: String(state.status) })
       yield* Metric.update(answered, 1)
       yield* Metric.update(took, ms / 1000)
       if (quiet.has(path)) return
       yield* Effect.logInfo("request", {
         requestId: state.id,
-        method: request.method,
+        method,
         path,
         status: state.status,
         ms,
@@ -97,45 +97,58 @@ export const edge = <R>(
       const failure = Cause.hasInterruptsOnly(cause)
         ? new ServiceStopping()
         : asFailure(Cause.squash(cause), routes, request)
-      if (failure._tag === "UnexpectedFailure") yield* Effect.logError("A request failed unexpectedly.", cause)
-      if (failure._tag === "StoreUnavailable") yield* Effect.logError("The store cannot be reached.", cause)
-      return respond(failure, state.id)
+      const { id: requestId } = state
+      if (failure._tag === "UnexpectedFailure") {
+        yield* Effect.logError("A request failed unexpectedly.", { requestId }, cause)
+      }
+      if (failure._tag === "StoreUnavailable") {
+        yield* Effect.logError("The store cannot be reached.", { requestId }, cause)
+      }
+      return respond(failure, requestId)
     })
+
+    const routed = (state: RequestState) =>
+      Effect.provideService(router, References.CurrentLogAnnotations, { requestId: state.id })
 
     // What is made here once is the effect that answers every request.
     // @effect-diagnostics-next-line returnEffectInGen:off
     return Effect.gen(function* () {
       const request = yield* HttpServerRequest.HttpServerRequest
-      const started = yield* Clock.currentTimeMillis
-      const given = request.headers["x-request-id"]
-      const state = new RequestState(given !== undefined && acceptableId.test(given) ? given : yield* ids.next)
+      const source = NodeHttpServerRequest.toIncomingMessage(request)
+      const given = source.headers["x-request-id"]
+      const state = new RequestState(
+        typeof given === "string" && acceptableId.test(given) ? given : yield* ids.next,
+        yield* Clock.currentTimeMillis
+      )
+      const path = pathOf(request.url)
       const fiber = yield* Effect.fiber
       drain.enter(fiber)
       yield* Effect.addFinalizer((exit) => {
         drain.leave(fiber)
         if (Exit.hasInterrupts(exit)) state.status = clientGone
-        return finish(request, state, started)
+        return finish(request.method, path, state)
       })
-      const answer = yield* Effect.catchCause(app, (cause) =>
+      const answers = direct.get(`${request.method === "HEAD" ? "GET" : request.method} ${path}`)
+      const answering: Effect.Effect<HttpServerResponse.HttpServerResponse, unknown, R | Scope.Scope> = lacksHost(
+        source
+      )
+        ? Effect.succeed(respond(withoutHost, state.id))
+        : answers === undefined
+          ? routed(state)
+          : // As the router does: the server itself runs requests uninterruptibly.
+            Effect.interruptible(
+              Effect.catch(answers(request, source, state), (error) => Effect.succeed(respond(error, state.id)))
+            )
+      const answer = yield* Effect.catchCause(answering, (cause) =>
         Cause.hasInterruptsOnly(cause) && !drain.isOver()
           ? Effect.failCause(cause)
           : answerFailure(cause, request, state)
-      ).pipe(
-        Effect.provideService(CurrentRequest, state),
-        Effect.provideService(References.CurrentLogAnnotations, { requestId: state.id })
       )
       state.status = answer.status
-      return HttpServerResponse.setHeaders(answer, {
-        "x-request-id": state.id,
-        ...(state.rate === undefined
-          ? {}
-          : {
-              "ratelimit-limit": String(state.rate.limit),
-              "ratelimit-remaining": String(state.rate.remaining),
-              "ratelimit-reset": String(state.rate.resetSeconds)
-            }),
-        ...(drain.isClosing() ? { connection: "close" } : {})
-      })
+      return HttpServerResponse.setHeaders(
+        answer,
+        drain.isClosing() ? { ...state.headers, connection: "close" } : state.headers
+      )
     })
   })
 

@@ -1,5 +1,6 @@
 import { ByteSize, Effect, Schema } from "effect"
-import { HttpIncomingMessage, HttpServerRequest } from "effect/http"
+import { HttpIncomingMessage, type HttpServerRequest } from "effect/http"
+import type { Source } from "./RequestState.ts"
 
 /** The body is longer than the route takes. */
 export class BodyTooLarge extends Schema.TaggedError<BodyTooLarge>()("BodyTooLarge", { limit: Schema.Int }) {
@@ -37,19 +38,13 @@ export interface JsonBody {
 
 /** The request's body as JSON: at most `limit` bytes whatever the headers say, strict UTF-8, of bounded depth and number. */
 export const read = (
-  limit: number
-): Effect.Effect<JsonBody, BodyTooLarge | InvalidJson | TooIntricate, HttpServerRequest.HttpServerRequest> =>
+  limit: number,
+  given: RawBody
+): Effect.Effect<JsonBody, BodyTooLarge | InvalidJson | TooIntricate> =>
   Effect.gen(function* () {
-    const request = yield* HttpServerRequest.HttpServerRequest
-    if (Number(request.headers["content-length"] ?? 0) > limit) return yield* new BodyTooLarge({ limit })
-    const bytes = yield* request.arrayBuffer.pipe(
-      Effect.provideService(HttpIncomingMessage.MaxBodySize, ByteSize.bytes(limit)),
-      Effect.mapError(({ reason }) =>
-        reason._tag === "RequestParseError" && reason.reason === "BodyTooLarge"
-          ? new BodyTooLarge({ limit })
-          : new InvalidJson({ detail: "it broke off before its end." })
-      )
-    )
+    const bytes = yield* given.source.headers.expect === undefined
+      ? bytesOf(given.source, limit)
+      : awaited(given, limit)
     if (bytes.byteLength === 0) return yield* new InvalidJson({ detail: "it is empty." })
     const text = yield* Effect.try({
       try: () => utf8.decode(bytes),
@@ -66,6 +61,56 @@ export const read = (
     })
     return { value, bytes: bytes.byteLength }
   })
+
+export interface RawBody {
+  readonly source: Source
+  readonly request: HttpServerRequest.HttpServerRequest
+}
+
+/** Straight from Node: most bodies are there already, and need no stream. */
+const bytesOf = (source: Source, limit: number): Effect.Effect<Buffer, BodyTooLarge | InvalidJson> =>
+  Effect.callback((resume) => {
+    if (Number(source.headers["content-length"] ?? 0) > limit) return resume(Effect.fail(new BodyTooLarge({ limit })))
+    if (source.destroyed) return resume(Effect.fail(incomplete))
+    const parts: Array<Buffer> = []
+    let length = 0
+    const stop = () => {
+      source.off("data", take).off("end", end).off("close", brokenOff)
+    }
+    const take = (part: Buffer) => {
+      parts.push(part)
+      length += part.length
+      if (length <= limit) return
+      stop()
+      source.pause()
+      resume(Effect.fail(new BodyTooLarge({ limit })))
+    }
+    const end = () => {
+      stop()
+      resume(Effect.succeed(parts.length === 1 && parts[0] !== undefined ? parts[0] : Buffer.concat(parts)))
+    }
+    const brokenOff = () => {
+      stop()
+      resume(Effect.fail(incomplete))
+    }
+    source.on("data", take).on("end", end).on("close", brokenOff)
+    return Effect.sync(stop)
+  })
+
+/** From a client that waits to be told to go on (`Expect: 100-continue`), as the framework tells it. */
+const awaited = ({ request, source }: RawBody, limit: number) =>
+  Number(source.headers["content-length"] ?? 0) > limit
+    ? Effect.fail(new BodyTooLarge({ limit }))
+    : request.arrayBuffer.pipe(
+        Effect.provideService(HttpIncomingMessage.MaxBodySize, ByteSize.bytes(limit)),
+        Effect.mapError(({ reason }) =>
+          reason._tag === "RequestParseError" && reason.reason === "BodyTooLarge"
+            ? new BodyTooLarge({ limit })
+            : incomplete
+        )
+      )
+
+const incomplete = new InvalidJson({ detail: "it broke off before its end." })
 
 /** How deep a JSON text is nested and about how many values it has, found without parsing it. Strings are skipped. */
 const extentOf = (text: string): { readonly depth: number; readonly values: number } => {

@@ -1,11 +1,8 @@
-import * as NodeHttpServerRequest from "@effect/platform-node/NodeHttpServerRequest"
-import { Effect } from "effect"
-import { HttpServerRequest, type HttpServerResponse } from "effect/http"
 import { randomUUID } from "node:crypto"
 import { createServer, type IncomingMessage, type Server, type ServerResponse, STATUS_CODES } from "node:http"
 import type { Duplex } from "node:stream"
-import { envelopeOf, respond } from "../gateway/GatewayEnvelope.ts"
-import { CurrentRequest } from "./RequestState.ts"
+import { envelopeOf } from "../gateway/GatewayEnvelope.ts"
+import type { Source } from "./RequestState.ts"
 import { MalformedHttp } from "./RouteErrors.ts"
 
 /**
@@ -42,14 +39,10 @@ export const nodeServer = (): Server => {
 }
 
 /** HTTP/1.1 demands the header `Host`. */
-export const requiringHost = <E, R>(app: Effect.Effect<HttpServerResponse.HttpServerResponse, E, R>) =>
-  Effect.flatMap(HttpServerRequest.HttpServerRequest, (request) =>
-    request.headers["host"] === undefined && NodeHttpServerRequest.toIncomingMessage(request).httpVersion === "1.1"
-      ? Effect.map(CurrentRequest, ({ id }) =>
-          respond(new MalformedHttp({ status: 400, detail: "it has no header Host." }), id)
-        )
-      : app
-  )
+export const lacksHost = ({ headers, httpVersion }: Source): boolean =>
+  headers.host === undefined && httpVersion === "1.1"
+
+export const withoutHost = new MalformedHttp({ status: 400, detail: "it has no header Host." })
 
 const malformed = ({ code = "", message }: NodeJS.ErrnoException): MalformedHttp =>
   new MalformedHttp(refusals.get(code) ?? { status: 400, detail: `${message}.` })

@@ -1,6 +1,9 @@
-import { Context } from "effect"
+import type * as NodeHttpServerRequest from "@effect/platform-node/NodeHttpServerRequest"
 import type { Caller } from "../../../domain/identity/ApiKey.ts"
 import type { RateDecision } from "../../../domain/ratelimit/RatePolicy.ts"
+
+/** A request as Node has it. */
+export type Source = ReturnType<typeof NodeHttpServerRequest.toIncomingMessage>
 
 /**
  * What is known of the request being answered. One mutable record each, made by the edge: whatever happens later, the
@@ -8,6 +11,8 @@ import type { RateDecision } from "../../../domain/ratelimit/RatePolicy.ts"
  */
 export class RequestState {
   readonly id: string
+  /** Epoch milliseconds. */
+  readonly started: number
   caller: Caller | undefined
   rate: RateDecision | undefined
   /** The model asked for, once the body is read. */
@@ -15,11 +20,20 @@ export class RequestState {
   /** Of the answer, once there is one. */
   status = 500
 
-  constructor(id: string) {
+  constructor(id: string, started: number) {
     this.id = id
+    this.started = started
+  }
+
+  /** What every answer says beside itself: the request's id, and the account's rate window where one applies. */
+  get headers(): Record<string, string> {
+    return this.rate === undefined
+      ? { "x-request-id": this.id }
+      : {
+          "x-request-id": this.id,
+          "ratelimit-limit": String(this.rate.limit),
+          "ratelimit-remaining": String(this.rate.remaining),
+          "ratelimit-reset": String(this.rate.resetSeconds)
+        }
   }
 }
-
-export const CurrentRequest = Context.Reference<RequestState>("gateway/http/CurrentRequest", {
-  defaultValue: () => new RequestState("none")
-})

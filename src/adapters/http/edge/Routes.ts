@@ -27,8 +27,8 @@ const matches = (template: string, path: string): boolean => {
   )
 }
 
-/** What only unusual targets have: an origin, other ends of the path than `?`, double slashes, one at the end. */
-const unusual = /^[^/]|[;#]|\/\/|.\/$/
+/** What only unusual targets have: an origin, other ends of the path than `?`, escapes, double slashes, one at the end. */
+const unusual = /^[^/]|[;#%]|\/\/|.\/$/
 
 /** The path of a request's target, read as the router reads it, so that both see the same route. */
 export const pathOf = (url: string): string => {
@@ -36,5 +36,15 @@ export const pathOf = (url: string): string => {
   const path = query === -1 ? url : url.slice(0, query)
   if (!unusual.test(path)) return path
   const local = path.replace(/^https?:\/\/[^/]*(?=\/)/, "").replace(/[;#].*$/s, "")
-  return local.replace(/\/{2,}/g, "/").replace(/(?<=.)\/$/, "")
+  return unescaped(local.replace(/\/{2,}/g, "/").replace(/(?<=.)\/$/, ""))
+}
+
+/** Escaped letters are letters; what would divide a path stays escaped, and so does what cannot be read. */
+const unescaped = (path: string): string => {
+  try {
+    const decoded = decodeURI(path)
+    return /\p{Cc}/u.test(decoded) ? path : decoded
+  } catch {
+    return path
+  }
 }

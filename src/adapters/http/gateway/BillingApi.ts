@@ -1,7 +1,7 @@
 import { Schema } from "effect"
 import { HttpApiEndpoint, HttpApiGroup, OpenApi } from "effect/http-api"
-import { Gate } from "./Gate.ts"
 import { documentedErrors } from "./GatewayEnvelope.ts"
+import { KeyRequired } from "./KeyRequired.ts"
 
 const NonNegativeInt = Schema.Int.check(Schema.isGreaterThanOrEqualTo(0))
 
@@ -26,6 +26,7 @@ export const BillingSummaryWire = Schema.Struct({
     })
   )
 }).annotate({ identifier: "BillingSummary" })
+export type BillingSummaryWire = typeof BillingSummaryWire.Type
 
 export const BillingApi = HttpApiGroup.make("billing")
   .add(
@@ -34,4 +35,4 @@ export const BillingApi = HttpApiGroup.make("billing")
       error: documentedErrors
     }).annotateMerge(OpenApi.annotations({ identifier: "getBillingSummary", summary: "billing summary" }))
   )
-  .middleware(Gate)
+  .middleware(KeyRequired)

@@ -1,8 +1,8 @@
 import { Schema } from "effect"
 import { HttpApiEndpoint, HttpApiGroup, HttpApiSchema, OpenApi } from "effect/http-api"
 import { ChatRequest } from "../../../domain/completion/ChatRequest.ts"
-import { Gate } from "./Gate.ts"
 import { documentedErrors } from "./GatewayEnvelope.ts"
+import { KeyRequired } from "./KeyRequired.ts"
 
 const NonNegativeInt = Schema.Int.check(Schema.isGreaterThanOrEqualTo(0))
 
@@ -61,4 +61,4 @@ export const ChatApi = HttpApiGroup.make("chat")
       error: documentedErrors
     }).annotateMerge(OpenApi.annotations({ identifier: "createChatCompletion", summary: "chat completion" }))
   )
-  .middleware(Gate)
+  .middleware(KeyRequired)

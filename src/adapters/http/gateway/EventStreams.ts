@@ -1,23 +1,12 @@
-import {
-  Cause,
-  Clock,
-  Context,
-  Deferred,
-  Duration,
-  Effect,
-  Fiber,
-  Layer,
-  Option,
-  Queue,
-  Schedule,
-  type Scope,
-  Stream
-} from "effect"
-import { HttpServerResponse } from "effect/http"
+import * as NodeHttpServerRequest from "@effect/platform-node/NodeHttpServerRequest"
+import { Cause, Clock, Context, Deferred, Duration, Effect, Exit, Fiber, Layer, Option, Schedule, Stream } from "effect"
+import { type HttpServerRequest, HttpServerResponse } from "effect/http"
+import { ServerResponse } from "node:http"
 import type { ChatEvent } from "../../../application/completion/CompleteChat.ts"
 import { ServiceStopping, type UpstreamFailed } from "../../../domain/completion/CompletionErrors.ts"
 import type { Delta } from "../../../domain/completion/CompletionEvent.ts"
 import { Drain } from "../edge/Drain.ts"
+import type { RequestState } from "../edge/RequestState.ts"
 import { UnexpectedFailure } from "../edge/RouteErrors.ts"
 import { type Answer, chunkHead, deltaToWire, usageToWire } from "./ChatWire.ts"
 import { envelopeOf, type GatewayFailure } from "./GatewayEnvelope.ts"
@@ -26,33 +15,57 @@ import { envelopeOf, type GatewayFailure } from "./GatewayEnvelope.ts"
 const silence = Duration.seconds(15)
 
 /** A line that clients pass over. A blank line after it would make some of them parse an empty event. */
-const ping = new TextEncoder().encode(": ping\n")
+const ping = ": ping\n"
 
-/** Pieces that may wait for a slow reader before the upstream is slowed down too. */
-const waiting = 16
+/** A reader that takes nothing for so long is gone, or means harm: its upstream has waited all the while. */
+const patience = Duration.minutes(5)
 
-const headers = { "cache-control": "no-cache", "x-accel-buffering": "no" }
+const streamHeaders = {
+  "content-type": "text/event-stream",
+  "cache-control": "no-cache",
+  "x-accel-buffering": "no"
+}
 
-type Pieces = Queue.Queue<Uint8Array, Cause.Done>
+/** What of Node's response a stream is written to. */
+export interface Outlet {
+  readonly writableNeedDrain: boolean
+  readonly writeHead: (status: number, headers: Record<string, string>) => unknown
+  readonly write: (text: string) => boolean
+  readonly end: (text: string) => unknown
+  readonly once: (event: "drain", listener: () => void) => unknown
+  readonly off: (event: "drain", listener: () => void) => unknown
+  readonly destroy: () => unknown
+}
+
+/** Where the answer to a request is written. The service speaks HTTP/1.1 only. */
+export const outletOf = (request: HttpServerRequest.HttpServerRequest): Outlet => {
+  const response = NodeHttpServerRequest.toServerResponse(request)
+  if (response instanceof ServerResponse) return response
+  throw new TypeError("an event stream needs a response of HTTP/1.1")
+}
 
 /** A stream that is being answered. */
 interface Open {
-  readonly pieces: Pieces
+  readonly response: Outlet
   lastPiece: number
-  readonly stop: Effect.Effect<unknown>
+  readonly forwarding: Fiber.Fiber<void, UpstreamFailed>
 }
 
 /** Event streams to clients (section 6, decisions 2), with the pings of silent ones and the end of all at a shutdown. */
 export class EventStreams extends Context.Service<
   EventStreams,
   {
-    /** The answer that forwards these events. Their scope has to outlive the response: it is the request's. */
+    /**
+     * Answers the request with these events; gives the answer when all of it is written. Straight to Node's response:
+     * every frame passes here, and one that went through a stream and a queue would cost several times more.
+     */
     readonly respond: (
       events: Stream.Stream<ChatEvent, UpstreamFailed>,
       answer: Answer,
       includeUsage: boolean,
-      requestId: string
-    ) => Effect.Effect<HttpServerResponse.HttpServerResponse, never, Scope.Scope>
+      to: Outlet,
+      state: RequestState
+    ) => Effect.Effect<HttpServerResponse.HttpServerResponse>
   }
 >()("gateway/http/EventStreams") {
   static readonly layer = Layer.effect(
@@ -61,13 +74,13 @@ export class EventStreams extends Context.Service<
       const drain = yield* Drain
       const open = new Set<Open>()
 
-      /** Offers, not puts: a reader with a full queue needs no sign of life. */
+      /** A reader with a full buffer needs no sign of life. */
       yield* Clock.currentTimeMillis.pipe(
         Effect.map((now) => {
           for (const stream of open) {
-            if (now - stream.lastPiece >= Duration.toMillis(silence)) {
+            if (now - stream.lastPiece >= Duration.toMillis(silence) && !stream.response.writableNeedDrain) {
               stream.lastPiece = now
-              Queue.offerUnsafe(stream.pieces, ping)
+              stream.response.write(ping)
             }
           }
         }),
@@ -77,9 +90,9 @@ export class EventStreams extends Context.Service<
 
       yield* Deferred.await(drain.deadline).pipe(
         Effect.andThen(
-          Effect.suspend(() =>
-            Effect.forEach([...open], ({ stop }) => stop, { concurrency: "unbounded", discard: true })
-          )
+          Effect.sync(() => {
+            for (const { forwarding } of open) forwarding.interruptUnsafe()
+          })
         ),
         Effect.forkScoped
       )
@@ -88,48 +101,32 @@ export class EventStreams extends Context.Service<
         events: Stream.Stream<ChatEvent, UpstreamFailed>,
         answer: Answer,
         includeUsage: boolean,
-        requestId: string
+        response: Outlet,
+        state: RequestState
       ) {
         drain.spare(yield* Effect.fiber)
-        const pieces: Pieces = yield* Queue.bounded<Uint8Array, Cause.Done>(waiting)
         const writer = new ChunkWriter(answer, includeUsage)
-        const end = (text: string) => Effect.andThen(Queue.offer(pieces, encoder.encode(text)), Queue.end(pieces))
-
-        const stream: Open = { pieces, lastPiece: yield* Clock.currentTimeMillis, stop: Effect.suspend(() => stop) }
-
-        const forward = Stream.runForEachArray(events, (batch) => {
-          const text = writer.write(batch)
-          if (text === "") return Effect.void
-          return Effect.flatMap(Clock.currentTimeMillis, (now) => {
-            stream.lastPiece = now
-            return Queue.offer(pieces, encoder.encode(text))
-          })
+        response.writeHead(200, {
+          ...streamHeaders,
+          ...state.headers,
+          ...(drain.isClosing() ? { connection: "close" } : {})
         })
 
-        const forwarding = yield* Effect.matchCauseEffect(forward, {
-          onSuccess: () => end("data: [DONE]\n\n"),
-          onFailure: (cause) => {
-            if (Cause.hasInterruptsOnly(cause)) return Effect.void
-            const error = Cause.findErrorOption(cause)
-            return Option.isSome(error)
-              ? end(writer.error(error.value, requestId))
-              : Effect.andThen(
-                  Effect.logError("A stream broke off.", cause),
-                  end(writer.error(new UnexpectedFailure(), requestId))
-                )
-          }
-        }).pipe(Effect.forkScoped)
-
-        const stop = Effect.andThen(
-          Fiber.interrupt(forwarding),
-          Effect.suspend(() => end(writer.error(new ServiceStopping(), requestId)))
+        const forwarding = yield* Effect.forkChild(
+          Stream.runForEachArray(events, (batch) => {
+            const text = writer.write(batch)
+            if (text === "") return Effect.void
+            return Effect.flatMap(Clock.currentTimeMillis, (now) => {
+              stream.lastPiece = now
+              return response.write(text) ? Effect.void : drained(response)
+            })
+          })
         )
-
-        yield* Effect.acquireRelease(
-          Effect.sync(() => open.add(stream)),
-          () => Effect.sync(() => open.delete(stream))
-        )
-        return HttpServerResponse.stream(Stream.fromQueue(pieces), { contentType: "text/event-stream", headers })
+        const stream: Open = { response, lastPiece: yield* Clock.currentTimeMillis, forwarding }
+        open.add(stream)
+        const exit = yield* Effect.onExit(Fiber.await(forwarding), () => Effect.sync(() => open.delete(stream)))
+        response.end(yield* lastPiece(writer, exit, state.id))
+        return answered
       })
 
       return EventStreams.of({ respond })
@@ -137,7 +134,42 @@ export class EventStreams extends Context.Service<
   )
 }
 
-const encoder = new TextEncoder()
+/** The head and the body are written: nothing is left for the framework to send. */
+const answered = HttpServerResponse.empty({ status: 200 })
+
+/** What ends a stream: `[DONE]`, or the chunk that says why there is none. */
+const lastPiece = (
+  writer: ChunkWriter,
+  exit: Exit.Exit<void, UpstreamFailed>,
+  requestId: string
+): Effect.Effect<string> => {
+  if (Exit.isSuccess(exit)) return Effect.succeed("data: [DONE]\n\n")
+  if (Cause.hasInterruptsOnly(exit.cause)) return Effect.succeed(writer.error(new ServiceStopping(), requestId))
+  const error = Cause.findErrorOption(exit.cause)
+  return Option.isSome(error)
+    ? Effect.succeed(writer.error(error.value, requestId))
+    : Effect.as(
+        Effect.logError("A stream broke off.", { requestId }, exit.cause),
+        writer.error(new UnexpectedFailure(), requestId)
+      )
+}
+
+/** Waits until a slow reader has taken what is written. Meanwhile nothing is pulled, so the upstream waits too. */
+const drained = (response: Outlet): Effect.Effect<void> =>
+  Effect.callback<void>((resume) => {
+    const go = () => resume(Effect.void)
+    response.once("drain", go)
+    return Effect.sync(() => response.off("drain", go))
+  }).pipe(
+    Effect.timeoutOrElse({
+      duration: patience,
+      orElse: () =>
+        Effect.andThen(
+          Effect.sync(() => response.destroy()),
+          Effect.never
+        )
+    })
+  )
 
 /** Writes a stream's chunks: one id, the role first, at its good end the usage if it was asked for. */
 class ChunkWriter {

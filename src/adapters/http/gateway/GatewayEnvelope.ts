@@ -1,4 +1,4 @@
-import { Effect, Schema } from "effect"
+import { Schema } from "effect"
 import { HttpServerResponse } from "effect/http"
 import type { StoreUnavailable } from "../../../application/ports/storage/StoreUnavailable.ts"
 import type { InsufficientCredits } from "../../../domain/billing/BillingErrors.ts"
@@ -16,7 +16,6 @@ import type {
 import type { InvalidApiKey } from "../../../domain/identity/IdentityErrors.ts"
 import type { RateLimited } from "../../../domain/ratelimit/RatePolicy.ts"
 import type { BodyTooLarge, InvalidJson, TooIntricate } from "../edge/JsonBody.ts"
-import { CurrentRequest } from "../edge/RequestState.ts"
 import type { MalformedHttp, MethodNotAllowed, UnexpectedFailure, UnknownRoute } from "../edge/RouteErrors.ts"
 
 /** The error envelope of section 2.4. */
@@ -141,12 +140,6 @@ export const respond = (error: GatewayFailure, requestId: string): HttpServerRes
     headers: { ...headers, "x-should-retry": String(retryable) }
   })
 }
-
-/** Answers every typed failure of a handler with its envelope. */
-export const handled = <R>(
-  answer: Effect.Effect<HttpServerResponse.HttpServerResponse, GatewayFailure, R>
-): Effect.Effect<HttpServerResponse.HttpServerResponse, never, R> =>
-  Effect.catch(answer, (error) => Effect.map(CurrentRequest, ({ id }) => respond(error, id)))
 
 const documented = (status: number, description: string) =>
   Envelope.annotate({ identifier: `Error${status}`, description, httpApiStatus: status })

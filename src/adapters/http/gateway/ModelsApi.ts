@@ -1,8 +1,8 @@
 import { Schema } from "effect"
 import { HttpApiEndpoint, HttpApiGroup, OpenApi } from "effect/http-api"
 import { AccessMethod } from "../../../domain/catalog/AccessMethod.ts"
-import { Gate } from "./Gate.ts"
 import { documentedErrors } from "./GatewayEnvelope.ts"
+import { KeyRequired } from "./KeyRequired.ts"
 
 const NonNegativeInt = Schema.Int.check(Schema.isGreaterThanOrEqualTo(0))
 const PositiveInt = Schema.Int.check(Schema.isGreaterThan(0))
@@ -49,4 +49,4 @@ export const ModelsApi = HttpApiGroup.make("models")
       OpenApi.annotations({ identifier: "listModels", summary: "list models" })
     )
   )
-  .middleware(Gate)
+  .middleware(KeyRequired)

@@ -1,23 +1,32 @@
 import { Effect } from "effect"
 import { HttpServerResponse } from "effect/http"
-import { HttpApiBuilder } from "effect/http-api"
 import { Models } from "../../../application/catalog/Models.ts"
 import type { Model } from "../../../domain/catalog/Model.ts"
 import { type Pricing, rateToUsd } from "../../../domain/catalog/Pricing.ts"
-import { GatewayApi } from "./GatewayApi.ts"
+import type { Handler } from "./Gate.ts"
 import type { ModelWire } from "./ModelsApi.ts"
 
-export const ModelsHandlers = HttpApiBuilder.group(
-  GatewayApi,
-  "models",
-  Effect.fn(function* (handlers) {
-    const models = yield* Models
-    // The catalogue does not change while the process runs: its answer is made once.
-    const list = new TextEncoder().encode(JSON.stringify({ object: "list", data: models.list.map(toWire) }))
-    const answer = Effect.succeed(HttpServerResponse.uint8Array(list, { contentType: "application/json" }))
-    return handlers.handleAll({ listModels: () => answer })
-  })
-)
+export const ModelsHandlers = Effect.gen(function* () {
+  const models = yield* Models
+  // The catalogue does not change while the process runs: the answer of each list is made once.
+  const answers = new WeakMap<ReadonlyArray<Model>, HttpServerResponse.HttpServerResponse>()
+
+  const answerOf = (list: ReadonlyArray<Model>): HttpServerResponse.HttpServerResponse => {
+    const known = answers.get(list)
+    if (known !== undefined) return known
+    const made = HttpServerResponse.uint8Array(
+      encoder.encode(JSON.stringify({ object: "list", data: list.map(toWire) })),
+      { contentType: "application/json" }
+    )
+    answers.set(list, made)
+    return made
+  }
+
+  const listModels: Handler = ({ caller }) => Effect.map(models.list(caller.organizationId), answerOf)
+  return listModels
+})
+
+const encoder = new TextEncoder()
 
 const toWire = (model: Model): ModelWire => ({
   id: model.id,

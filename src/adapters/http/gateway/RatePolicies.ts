@@ -9,7 +9,7 @@ export class RatePolicies extends Context.Service<
   }
 >()("gateway/http/RatePolicies") {}
 
-type Operation = keyof RatePolicies["Service"]
+export type Operation = keyof RatePolicies["Service"]
 
 export const isLimited = (policies: RatePolicies["Service"], operation: unknown): operation is Operation =>
   typeof operation === "string" && Object.hasOwn(policies, operation)

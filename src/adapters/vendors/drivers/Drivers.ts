@@ -1,4 +1,5 @@
 import type { Driver } from "../Driver.ts"
+import { anthropic } from "./Anthropic.ts"
 import { compatibleDriver, strict } from "./Compatible.ts"
 import { openAi } from "./OpenAi.ts"
 
@@ -8,6 +9,7 @@ import { openAi } from "./OpenAi.ts"
  */
 export const drivers: ReadonlyArray<Driver> = [
   openAi,
+  anthropic,
   compatibleDriver("deepseek", "https://api.deepseek.com/v1"),
   compatibleDriver("groq", "https://api.groq.com/openai/v1", { dialect: strict }),
   compatibleDriver("mistral", "https://api.mistral.ai/v1", { dialect: strict }),

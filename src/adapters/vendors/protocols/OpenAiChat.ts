@@ -6,6 +6,7 @@ import type { Choice, FinishReason, ServedTier } from "../../../domain/completio
 import { InvalidRequest } from "../../../domain/completion/CompletionErrors.ts"
 import type { CompletionEvent, Delta } from "../../../domain/completion/CompletionEvent.ts"
 import type { Issue } from "../../../domain/shared/Issue.ts"
+import { detach } from "../Continuation.ts"
 import type { Dialect, Malformed, Protocol, StreamReader, UpstreamSaid } from "../Protocol.ts"
 
 /**
@@ -133,15 +134,16 @@ const writeMessages = (messages: ReadonlyArray<ChatMessage>): ReadonlyArray<obje
   return written
 }
 
-/** Vendors refuse lists without items. */
+/** Vendors refuse lists without items. What other wires keep in ids is nothing to these. */
 const writeAssistant = ({ content, tool_calls = [], ...same }: AssistantMessage): object => ({
   ...same,
   ...(content === undefined ? {} : { content: Array.isArray(content) && content.length === 0 ? "" : content }),
-  ...(tool_calls.length === 0 ? {} : { tool_calls })
+  ...(tool_calls.length === 0 ? {} : { tool_calls: tool_calls.map((call) => ({ ...call, id: detach(call.id) })) })
 })
 
 const writeToolAnswer = (message: ToolMessage, media: Array<object>): object => {
-  const { content, name, role, tool_call_id } = message
+  const { content, name, role } = message
+  const tool_call_id = detach(message.tool_call_id)
   const named = name === undefined ? {} : { name }
   if (typeof content === "string") return { role, tool_call_id, content, ...named }
   const text = content.filter((part) => part.type === "text")

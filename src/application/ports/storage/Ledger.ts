@@ -1,6 +1,7 @@
 import { Context, type Effect } from "effect"
 import type { InsufficientCredits } from "../../../domain/billing/BillingErrors.ts"
 import type { Checkpoint, Purpose, Settlement } from "../../../domain/billing/CreditHold.ts"
+import type { RateDecision, RateLimited, RatePolicy } from "../../../domain/ratelimit/RatePolicy.ts"
 import type { HoldId, OrganizationId } from "../../../domain/shared/Ids.ts"
 import type { NanoUsd } from "../../../domain/shared/Money.ts"
 
@@ -17,9 +18,10 @@ export class Ledger extends Context.Service<
     readonly credit: (organization: OrganizationId) => Effect.Effect<Credit>
     /**
      * Sets aside `most`, or what is free if that is at least `least`; gives the amount. Competing holds are admitted in
-     * the order of their arrival, each seeing what the ones before it left.
+     * the order of their arrival, each seeing what the ones before it left. With a rate claim the request is counted
+     * first, in the same write; one over the limit takes no hold.
      */
-    readonly hold: (request: HoldRequest) => Effect.Effect<NanoUsd, InsufficientCredits>
+    readonly hold: (request: HoldRequest) => Effect.Effect<NanoUsd, InsufficientCredits | RateLimited>
     /**
      * Ends the hold with one charge of at most its amount and one usage event; gives what was charged. A hold that has
      * ended already is left as it is and gives null.
@@ -44,6 +46,14 @@ export interface HoldRequest {
   readonly purpose: Purpose
   readonly least: NanoUsd
   readonly most: NanoUsd
+  readonly rate?: RateClaim
+}
+
+/** The request counts under a policy, as `RateLimits.take` counts it. */
+export interface RateClaim {
+  readonly policy: RatePolicy
+  /** Told once the request is counted, whatever becomes of the hold. */
+  readonly decided: (decision: RateDecision) => void
 }
 
 export interface Renewal {

@@ -9,6 +9,9 @@ import type { OrganizationId } from "../../../domain/shared/Ids.ts"
 export class RateLimits extends Context.Service<
   RateLimits,
   {
+    /** Counts one request. While the store is away it is admitted: a request that costs needs a hold anyway. */
     readonly take: (account: OrganizationId, policy: RatePolicy) => Effect.Effect<RateDecision>
+    /** The refusal of an account whose window is known to be used up; undefined: it has to be counted. Cheap. */
+    readonly usedUp: (account: OrganizationId, policy: RatePolicy) => Effect.Effect<RateDecision | undefined>
   }
 >()("gateway/ports/storage/RateLimits") {}

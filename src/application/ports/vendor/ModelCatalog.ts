@@ -9,12 +9,16 @@ export interface Route {
   readonly upstreamModel: string
 }
 
+/** With the operator's key, against the caller's credit; the others need a key of the caller's organization. */
+export const isService = ({ method }: Pick<Route, "method">): boolean => method === "service"
+
 export interface CatalogEntry {
   readonly model: Model
+  /** In the order of preference. */
   readonly routes: ReadonlyArray<Route>
 }
 
-/** What this deployment can serve, in memory. */
+/** What this deployment can serve, by itself or with an organization's own key, in memory. */
 export class ModelCatalog extends Context.Service<
   ModelCatalog,
   {

@@ -1,4 +1,4 @@
-import { Context, type Effect, type Scope, type Stream } from "effect"
+import { Context, type Effect, type Redacted, type Scope, type Stream } from "effect"
 import type { ChatRequest } from "../../../domain/completion/ChatRequest.ts"
 import type { Completion } from "../../../domain/completion/Completion.ts"
 import type { InvalidRequest, UpstreamFailed, UpstreamRefused } from "../../../domain/completion/CompletionErrors.ts"
@@ -8,6 +8,8 @@ import type { Route } from "./ModelCatalog.ts"
 export interface UpstreamCall {
   readonly route: Route
   readonly request: ChatRequest
+  /** The organization's own key; undefined: the operator's. */
+  readonly apiKey?: Redacted.Redacted | undefined
   /** The most output tokens the upstream may produce, where that is less than it would by itself. */
   readonly outputCap: number | undefined
   /** The most output tokens that the hold covers: for wires on which a request has to say a limit. */
