@@ -17,17 +17,19 @@ import * as Migrations from "./adapters/postgres/Migrations.ts"
 import * as PostgresLive from "./adapters/postgres/PostgresLive.ts"
 import * as TokenizerLive from "./adapters/tokenizer/TokenizerLive.ts"
 import type { Upstream } from "./adapters/vendors/Driver.ts"
+import { anthropic } from "./adapters/vendors/drivers/Anthropic.ts"
 import { compatible } from "./adapters/vendors/drivers/Compatible.ts"
 import { drivers } from "./adapters/vendors/drivers/Drivers.ts"
 import { openAi } from "./adapters/vendors/drivers/OpenAi.ts"
+import { openAiByResponses } from "./adapters/vendors/drivers/OpenAiResponses.ts"
 import { ownKeyForms } from "./adapters/vendors/drivers/OwnKeys.ts"
 import { probe } from "./adapters/vendors/Probe.ts"
-import { openAiChat } from "./adapters/vendors/protocols/OpenAiChat.ts"
 import * as VendorsLive from "./adapters/vendors/VendorsLive.ts"
 import { GetBillingSummary } from "./application/billing/GetBillingSummary.ts"
 import { HoldKeeper } from "./application/billing/HoldKeeper.ts"
 import { Models } from "./application/catalog/Models.ts"
 import { CompleteChat } from "./application/completion/CompleteChat.ts"
+import { IdempotencyKeys } from "./application/completion/IdempotencyKeys.ts"
 import { Accounts } from "./application/identity/Accounts.ts"
 import { Authenticate } from "./application/identity/Authenticate.ts"
 import { FirstStart } from "./application/identity/FirstStart.ts"
@@ -47,6 +49,9 @@ const stop = (message: string): Layer.Layer<unknown, StartFailed> =>
 /** Every vendor that is reached with the operator's key, with organizations' own, or with both. */
 const reachable = new Set([...drivers, ...ownKeyForms.map(({ driver }) => driver)])
 
+/** How the upstreams of a models file are spoken to: as the vendor of their protocol is. */
+const wires = { chat: openAi, responses: openAiByResponses, anthropic }
+
 const vendors = Effect.fnUntraced(function* (file: ModelsFile.ModelsFile | undefined) {
   const operated: Array<Upstream> = []
   const ownKeysOnly: Array<Upstream> = []
@@ -64,15 +69,16 @@ const vendors = Effect.fnUntraced(function* (file: ModelsFile.ModelsFile | undef
       apiKey: isOperated ? Redacted.value(apiKey.value) : undefined
     })
     if (isOperated) providers.push({ ...offered, provider: driver.id, method: "service" })
-    providers.push(...own.map(({ method, provider }) => ({ ...offered, provider, method })))
+    providers.push(...own.map(({ joins, method, provider }) => ({ ...offered, provider, joins, method })))
   }
-  for (const { baseUrl, dialect, keyVariable, name } of file?.upstreams ?? []) {
+  for (const { baseUrl, dialect, keyVariable, name, protocol } of file?.upstreams ?? []) {
     const apiKey = keyVariable === undefined ? Option.none() : yield* secret(keyVariable)
+    const wire = wires[protocol]
     operated.push({
       id: name,
-      auth: "bearer",
-      protocol: openAiChat,
-      dialect: dialect === "openai" ? openAi.dialect : compatible,
+      auth: wire.auth,
+      protocol: wire.protocol,
+      dialect: protocol === "chat" && dialect === "compatible" ? compatible : wire.dialect,
       baseUrl,
       apiKey: Option.getOrUndefined(Option.map(apiKey, Redacted.value))
     })
@@ -125,11 +131,11 @@ const models = ({ catalogue }: Configuration) =>
 
 /** Every use case of the gateway, over the configured adapters. */
 const useCases = (configuration: Configuration) =>
-  Layer.mergeAll(CompleteChat.layer, GetBillingSummary.layer).pipe(
+  Layer.mergeAll(CompleteChat.layer, GetBillingSummary.layer, IdempotencyKeys.layer).pipe(
     Layer.provideMerge(Models.layer),
     Layer.provide(models(configuration)),
     Layer.provide(HoldKeeper.layer),
-    Layer.provide(VendorsLive.layer(configuration.upstreams)),
+    Layer.provide(VendorsLive.layer(configuration.upstreams, configuration.settings.deadlines)),
     Layer.provide(TokenizerLive.layer),
     Layer.provideMerge(identity(configuration))
   )

@@ -333,6 +333,24 @@ describe("CompleteChat", () => {
       }).pipe(Effect.provide(layer))
     )
 
+    it.effect("costs the input that the vendor told, with the text that was delivered, when it breaks off", () =>
+      Effect.gen(function* () {
+        for (const said of [[], [delta("one "), delta("two")]]) {
+          const organization = yield* account(rich)
+          const told = { ...usageReported({ input: 30, cacheRead: 4, output: 1 }), isOfInput: true as const }
+          yield* behave({ events: Stream.concat(sending(told, ...said), Stream.fail(cutOff)) })
+          const { stream } = yield* CompleteChat
+          yield* Effect.flip(Effect.scoped(Effect.flatMap(stream(call(organization)), Stream.runDrain)))
+          yield* assertCredit(organization, rich - costOf(said.length, 34))
+          assert.deepInclude((yield* LedgerWatch).settled.at(-1)?.usage, {
+            input: 30,
+            cacheRead: 4,
+            output: said.length
+          })
+        }
+      }).pipe(Effect.provide(layer))
+    )
+
     it.effect("stops the upstream and costs what was delivered, once, when the caller leaves", () =>
       Effect.gen(function* () {
         const organization = yield* account(rich)

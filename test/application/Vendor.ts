@@ -10,7 +10,7 @@ import type { Model } from "../../src/domain/catalog/Model.ts"
 import { free, type Pricing } from "../../src/domain/catalog/Pricing.ts"
 import type { Completion } from "../../src/domain/completion/Completion.ts"
 import { UpstreamFailed } from "../../src/domain/completion/CompletionErrors.ts"
-import type { CompletionEvent } from "../../src/domain/completion/CompletionEvent.ts"
+import type { CompletionEvent, UsageReported } from "../../src/domain/completion/CompletionEvent.ts"
 import { ModelId } from "../../src/domain/shared/Ids.ts"
 
 /** How the vendor behaves at its next call. */
@@ -127,7 +127,7 @@ export const saying = (content: string, usage?: Partial<Usage>): Completion => (
 
 export const delta = (content: string): CompletionEvent => ({ _tag: "Delta", index: 0, content })
 
-export const usageReported = (usage: Partial<Usage>): CompletionEvent => ({
+export const usageReported = (usage: Partial<Usage>): UsageReported => ({
   _tag: "Usage",
   usage: { ...none, ...usage }
 })

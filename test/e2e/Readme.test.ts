@@ -8,6 +8,7 @@ import { setTimeout as sleep } from "node:timers/promises"
 import { afterAll, describe, expect, type TestContext, test } from "vitest"
 import { parse } from "yaml"
 import { drivers } from "../../src/adapters/vendors/drivers/Drivers.ts"
+import { ownKeyForms } from "../../src/adapters/vendors/drivers/OwnKeys.ts"
 import { freePort, freshDatabase } from "../fixtures/Postgres.ts"
 import { prepareService, setUpAccount } from "../fixtures/ServiceProcess.ts"
 
@@ -212,6 +213,8 @@ describe("README.md", () => {
     expect(own.length).toBeGreaterThan(8)
     const tables = readme.match(/^\|.*$/gmu)?.join("\n")
     expect([...own, ...vendors].filter((name) => tables?.includes(`\`${name}\``) !== true)).toEqual([])
+    const addresses = ownKeyForms.map(({ driver }) => driver.baseUrlVariable)
+    expect(addresses.filter((name) => !readme.includes(`\`${name}\``))).toEqual([])
   })
 
   test("its links lead somewhere", () => {

@@ -19,7 +19,8 @@ export const hello = (more: object = {}): object => ({
   ...more
 })
 
-const send = (caller: Caller, body: object, requestId: string, signal?: AbortSignal) =>
+/** The beginning of an answer, its body unread. */
+export const send = (caller: Caller, body: object, requestId: string, signal?: AbortSignal) =>
   request(`${caller.baseUrl}/v1/chat/completions`, {
     dispatcher: agent,
     method: "POST",

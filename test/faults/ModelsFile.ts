@@ -12,6 +12,8 @@ export interface ModelOptions {
   readonly baseUrl: string
   /** Costs nothing. */
   readonly free?: boolean
+  /** The models whose upstreams stand in for its own. */
+  readonly fallbacks?: ReadonlyArray<string>
 }
 
 /** The variable with the key of every upstream of the file. */
@@ -24,10 +26,11 @@ export const writeModels = async (models: ReadonlyArray<ModelOptions>): Promise<
   const file = join(folder, "models.yml")
   const content = {
     upstreams: Object.fromEntries(models.map(({ baseUrl, id }) => [id, { base_url: baseUrl, api_key: keyVariable }])),
-    models: models.map(({ free = false, id }) => ({
+    models: models.map(({ fallbacks = [], free = false, id }) => ({
       id,
       upstream: id,
       upstream_model: "gpt-fake",
+      fallbacks: fallbacks.map((upstream) => ({ upstream, upstream_model: "gpt-fake" })),
       max_input_tokens: 128_000,
       max_output_tokens: 16_384,
       pricing: free ? { input: 0, output: 0 } : pricing

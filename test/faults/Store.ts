@@ -45,6 +45,27 @@ export const openAccounts = <Org extends string>(
     return keys as Readonly<Record<Org, string>>
   }).pipe(Effect.provide(accounts(store)), Effect.runPromise)
 
+/** Another key of an organization's owner; `expiresAt` is epoch milliseconds. */
+export const issueKey = (store: Store, organization: string, expiresAt: number): Promise<string> =>
+  Effect.flatMap(Accounts, (accounts) => accounts.issueKey({ organization, name: "expiring", expiresAt })).pipe(
+    Effect.map(({ text }) => text),
+    Effect.provide(accounts(store)),
+    Effect.runPromise
+  )
+
+/** How much longer the lease of each open hold lasts, in seconds by the store's clock. */
+export const leases = (store: Store): Promise<ReadonlyArray<number>> =>
+  Effect.flatMap(
+    SqlClient.SqlClient,
+    (sql) =>
+      sql<{ readonly seconds: number }>`
+        SELECT extract(epoch FROM lease_until - clock_timestamp())::float8 AS seconds FROM credit_holds ORDER BY id`
+  ).pipe(
+    Effect.map((rows) => rows.map(({ seconds }) => seconds)),
+    Effect.provide(clientOf(store)),
+    Effect.runPromise
+  )
+
 /** What any process does every few seconds: ends the holds past their lease. Gives how many. */
 export const sweep = (store: Store): Promise<number> =>
   Effect.flatMap(Ledger, (ledger) => ledger.sweep).pipe(Effect.provide(accounts(store)), Effect.runPromise)

@@ -1,16 +1,24 @@
 import { Array, Effect, type FileSystem, Layer, Option, Result } from "effect"
-import { type CatalogEntry, isService, ModelCatalog, type Route } from "../../application/ports/vendor/ModelCatalog.ts"
+import {
+  type CatalogEntry,
+  isService,
+  ModelCatalog,
+  type Place,
+  type Route
+} from "../../application/ports/vendor/ModelCatalog.ts"
 import type { AccessMethod } from "../../domain/catalog/AccessMethod.ts"
 import { type ModelFields, modelOf } from "./ModelFields.ts"
-import { type CustomModel, type ModelsFile, ModelsFileInvalid } from "./ModelsFile.ts"
+import { type CustomFallback, type CustomModel, type ModelsFile, ModelsFileInvalid } from "./ModelsFile.ts"
 import * as PackagedModels from "./PackagedModels.ts"
 
 export interface CatalogueOptions {
-  /** In the order in which they win an id. Two with different methods may share their models. */
+  /** In the order in which they win an id, and describe it. Two with different methods may share their models. */
   readonly providers: ReadonlyArray<{
     /** Its id in the packaged data set. */
     readonly provider: string
     readonly upstream: string
+    /** The provider with which it shares its models, those of the same id being the same; if not given, itself. */
+    readonly joins?: string | undefined
     /** What stands before its ids in this service's: "" or such as `groq/`. */
     readonly prefix: string
     readonly method: AccessMethod
@@ -47,7 +55,7 @@ export const layer = (options: CatalogueOptions): Layer.Layer<ModelCatalog, Mode
 /** A model while the catalogue is put together. */
 interface Draft {
   readonly id: string
-  /** The provider of the packaged data; undefined for the others. */
+  /** The provider of the packaged data, or the one that it joins; undefined for the others. */
   readonly provider: string | undefined
   readonly fields: ModelFields
   readonly routes: Array.NonEmptyReadonlyArray<Route>
@@ -55,8 +63,9 @@ interface Draft {
 
 const packaged = Effect.fnUntraced(function* (providers: CatalogueOptions["providers"]) {
   const drafts = new Map<string, Draft>()
-  for (const { method, prefix, provider, upstream } of providers) {
-    const { models } = yield* PackagedModels.load(provider)
+  for (const { joins, method, prefix, provider: source, upstream } of providers) {
+    const { models } = yield* PackagedModels.load(source)
+    const provider = joins ?? source
     for (const { id: upstreamModel, ...fields } of models) {
       const id = `${prefix}${upstreamModel}`
       const route = { method, upstream, upstreamModel }
@@ -69,7 +78,7 @@ const packaged = Effect.fnUntraced(function* (providers: CatalogueOptions["provi
         yield* Effect.logWarning("Two providers have a model of the same id: the second one is not served.", {
           id,
           served: first.provider,
-          notServed: provider
+          notServed: source
         })
       }
     }
@@ -102,7 +111,11 @@ const applyFile = Effect.fnUntraced(function* (
     if (Result.isFailure(draft)) {
       return yield* invalid(line, `model ${id}: ${draft.failure}: This key is required for a new model`)
     }
-    drafts.set(id, draft.success)
+    const backed = withFallbacks(draft.success, custom.fallbacks ?? [], upstreams)
+    if (Result.isFailure(backed)) {
+      return yield* invalid(backed.failure.line, `model ${id}: fallbacks: ${backed.failure.problem}`)
+    }
+    drafts.set(id, backed.success)
   }
 
   for (const pattern of file.hide) {
@@ -146,6 +159,38 @@ const overridden = (draft: Draft, { fields, id, upstream, upstreamModel }: Custo
           ...draft.routes.filter(({ method }) => method !== "service")
         ]
 })
+
+/** The draft with the places that stand in for its upstream, or what is wrong with one of them. */
+const withFallbacks = (
+  draft: Draft,
+  fallbacks: ReadonlyArray<CustomFallback>,
+  upstreams: ReadonlySet<string>
+): Result.Result<Draft, { readonly line: number; readonly problem: string }> => {
+  const service = draft.routes.find(isService)
+  const places: Array<Place> = []
+  for (const { line, upstream, upstreamModel = draft.id } of fallbacks) {
+    const isKnown = [...places, ...draft.routes.filter(isService)].some(
+      (place) => place.upstream === upstream && place.upstreamModel === upstreamModel
+    )
+    const problem = !upstreams.has(upstream)
+      ? `Expected a key of upstreams, or a provider that has a key, not ${upstream}`
+      : service === undefined
+        ? "This model has no upstream with a key of yours that could fail"
+        : isKnown
+          ? "Expected another upstream or upstream_model than before"
+          : undefined
+    if (problem !== undefined) return Result.fail({ line, problem })
+    places.push({ upstream, upstreamModel })
+  }
+  return Result.succeed(
+    places.length === 0
+      ? draft
+      : {
+          ...draft,
+          routes: Array.map(draft.routes, (route) => (isService(route) ? { ...route, fallbacks: places } : route))
+        }
+  )
+}
 
 /** Whether an id is what a pattern says, `*` standing for any characters. */
 const matches = (pattern: string, id: string): boolean => {

@@ -9,7 +9,10 @@ import type { PackagedModel } from "./PackagedModels.ts"
  */
 export const dataset = { name: "@earendil-works/pi-ai", version: "1.5.2", licence: "MIT" }
 
-/** Those of its providers that speak OpenAI's chat completions or Anthropic's messages. */
+/**
+ * Those of its providers that speak a wire format of this service. `openai-codex` is what OpenAI's chat subscriptions
+ * reach.
+ */
 export const providers = [
   "anthropic",
   "cerebras",
@@ -21,6 +24,7 @@ export const providers = [
   "mistral",
   "moonshotai",
   "openai",
+  "openai-codex",
   "openrouter",
   "together",
   "xai",

@@ -41,18 +41,36 @@ const variableRule = { message: "Expected the name of an environment variable in
 /** Upper-case only, so that a key put here by mistake is refused. */
 const KeyVariable = Schema.String.annotate(variableRule).check(Schema.isPattern(/^[A-Z][A-Z0-9_]*$/, variableRule))
 
+/** The wire formats, by the names that operators write. */
+const WireName = Schema.Literals(["chat", "responses", "anthropic"])
+
 const UpstreamEntry = Schema.Struct({
   base_url: BaseUrl,
   api_key: Schema.optionalKey(KeyVariable),
-  dialect: Schema.Literals(["compatible", "openai"]).pipe(
-    Schema.withDecodingDefaultKey(Effect.succeed("compatible" as const))
+  protocol: WireName.pipe(Schema.withDecodingDefaultKey(Effect.succeed("chat" as const))),
+  dialect: Schema.optionalKey(Schema.Literals(["compatible", "openai"]))
+}).check(
+  Schema.makeFilter(({ dialect, protocol }) =>
+    dialect === undefined || protocol === "chat"
+      ? undefined
+      : { path: ["dialect"], issue: "Only the protocol chat has dialects: remove this key" }
   )
-})
+)
+
+const fallbackRule = { message: "Expected a list of fallbacks such as { upstream: other }" }
 
 const ModelEntry = Schema.Struct({
   id: CatalogId,
   upstream: Schema.optionalKey(UpstreamName),
   upstream_model: Schema.optionalKey(Schema.NonEmptyString),
+  fallbacks: Schema.optionalKey(
+    Schema.Array(
+      Schema.Struct({
+        upstream: UpstreamName,
+        upstream_model: Schema.optionalKey(Schema.NonEmptyString)
+      }).annotate(fallbackRule)
+    ).annotate(fallbackRule)
+  ),
   ...SomeModelFields.fields
 })
 
@@ -88,13 +106,22 @@ const Content = Schema.Struct({
     .pipe(Schema.withDecodingDefaultKey(Effect.succeed([])))
 }).annotate({ message: "Expected the keys upstreams, models and hide" })
 
-/** An OpenAI-compatible server that the operator names. `keyVariable` is the environment variable with its key. */
+/** A server that the operator names. `keyVariable` is the environment variable with its key. */
 export interface CustomUpstream {
   readonly name: string
   readonly baseUrl: string
   readonly keyVariable: string | undefined
-  /** `compatible`: extension fields such as reasoning pass through. */
+  /** OpenAI's chat completions or Responses, or Anthropic's Messages. */
+  readonly protocol: typeof WireName.Type
+  /** Of `chat`. `compatible`: extension fields such as reasoning pass through. */
   readonly dialect: "compatible" | "openai"
+  readonly line: number
+}
+
+/** Where a model is had when its upstream fails. */
+export interface CustomFallback {
+  readonly upstream: string
+  readonly upstreamModel: string | undefined
   readonly line: number
 }
 
@@ -103,6 +130,7 @@ export interface CustomModel {
   readonly id: string
   readonly upstream: string | undefined
   readonly upstreamModel: string | undefined
+  readonly fallbacks?: ReadonlyArray<CustomFallback>
   readonly fields: typeof SomeModelFields.Type
   readonly line: number
 }
@@ -154,17 +182,29 @@ export const read = Effect.fn("ModelsFile.read")(function* (file: string) {
 const decode = Schema.decodeUnknownResult(Content, { onExcessProperty: "error" })
 
 const located = (content: typeof Content.Type, lineOf: YamlText["lineOf"]): Omit<ModelsFile, "file"> => ({
-  upstreams: Object.entries(content.upstreams).map(([name, { api_key, base_url, dialect }]) => ({
-    name,
-    baseUrl: base_url,
-    keyVariable: api_key,
-    dialect,
-    line: lineOf(["upstreams", name])
-  })),
-  models: content.models.map(({ id, upstream, upstream_model, ...fields }, index) => ({
+  upstreams: Object.entries(content.upstreams).map(
+    ([name, { api_key, base_url, dialect = "compatible", protocol }]) => ({
+      name,
+      baseUrl: base_url,
+      keyVariable: api_key,
+      protocol,
+      dialect,
+      line: lineOf(["upstreams", name])
+    })
+  ),
+  models: content.models.map(({ fallbacks, id, upstream, upstream_model, ...fields }, index) => ({
     id,
     upstream,
     upstreamModel: upstream_model,
+    ...(fallbacks === undefined
+      ? {}
+      : {
+          fallbacks: fallbacks.map(({ upstream, upstream_model }, at) => ({
+            upstream,
+            upstreamModel: upstream_model,
+            line: lineOf(["models", index, "fallbacks", at])
+          }))
+        }),
     fields,
     line: lineOf(["models", index])
   })),

@@ -67,3 +67,10 @@ export const Time = Schema.String.check(Schema.isPattern(/^\d+(?:\.\d+)?\s*(?:ms
 )
 
 export const takesTime = "a time such as 5s, 500ms or 2m"
+
+/** A time that something may take: neither none at all nor more than a day. */
+export const Deadline = Time.check(
+  Schema.makeFilter((time) => Duration.toMillis(time) >= 1 && Duration.toMillis(time) <= 86_400_000)
+)
+
+export const takesDeadline = "a time from 1ms to 1440m, such as 90s or 5m"

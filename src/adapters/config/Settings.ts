@@ -1,7 +1,18 @@
 import { Duration, Effect, Option, type Redacted, Schema } from "effect"
 import { SecretsKey } from "../../application/ports/runtime/Secrets.ts"
 import { chatCompletionsCreate, modelCatalogRead, type RatePolicy } from "../../domain/ratelimit/RatePolicy.ts"
-import { HttpUrl, optional, PostgresUrl, Secret, takesTime, Time, wholeNumber, withDefault } from "./Setting.ts"
+import {
+  Deadline,
+  HttpUrl,
+  optional,
+  PostgresUrl,
+  Secret,
+  takesDeadline,
+  takesTime,
+  Time,
+  wholeNumber,
+  withDefault
+} from "./Setting.ts"
 
 /** Where data is kept: a Postgres server, or an embedded store in a directory. */
 export type Store =
@@ -13,6 +24,20 @@ const rate = (variable: string, policy: RatePolicy) =>
     withDefault(variable, wholeNumber(1, 1_000_000_000), "a whole number of requests per minute", policy.limit),
     (limit): RatePolicy => ({ ...policy, limit })
   )
+
+/** How long upstreams may take. What is not set here is left to their adapter. */
+const upstreamDeadlines = Effect.gen(function* () {
+  const connect = yield* optional("UPSTREAM_CONNECT_TIMEOUT", Deadline, takesDeadline)
+  const firstByte = yield* optional("UPSTREAM_FIRST_BYTE_TIMEOUT", Deadline, takesDeadline)
+  const idle = yield* optional("UPSTREAM_IDLE_TIMEOUT", Deadline, takesDeadline)
+  const total = yield* optional("UPSTREAM_TOTAL_TIMEOUT", Deadline, takesDeadline)
+  return {
+    ...(Option.isSome(connect) ? { connect: connect.value } : {}),
+    ...(Option.isSome(firstByte) ? { firstByte: firstByte.value } : {}),
+    ...(Option.isSome(idle) ? { idle: idle.value } : {}),
+    ...(Option.isSome(total) ? { total: total.value } : {})
+  }
+})
 
 /** The service's own settings (decisions 10). The first wrong one fails. */
 export const settings = Effect.gen(function* () {
@@ -55,6 +80,7 @@ export const settings = Effect.gen(function* () {
       delay: yield* withDefault("DRAIN_DELAY", Time, takesTime, Duration.seconds(5)),
       timeout: yield* withDefault("DRAIN_TIMEOUT", Time, takesTime, Duration.seconds(30))
     },
+    deadlines: yield* upstreamDeadlines,
     rates: {
       chat: yield* rate("RATE_LIMIT_CHAT", chatCompletionsCreate),
       models: yield* rate("RATE_LIMIT_MODELS", modelCatalogRead)

@@ -69,26 +69,28 @@ export class AccountRounds extends Context.Service<
 
       const queue = yield* GroupCommit.make(
         (items: ReadonlyArray<Ask | Ending>) => {
-          const endings = new Map<HoldId, Ending>()
+          const endings = new Map<HoldId, Ending["settlement"]>()
           const asks: Array<Ask> = []
           for (const item of items) {
             if (isAsk(item)) asks.push(item)
-            else if (!endings.has(item.hold)) endings.set(item.hold, item)
+            else if (!endings.has(item.hold)) endings.set(item.hold, item.settlement)
           }
           return briefly(
-            round({ endings: JSON.stringify([...endings.values()]), requests: JSON.stringify(asks.map(askToRecord)) })
+            round({
+              endings: JSON.stringify(Object.fromEntries(endings)),
+              requests: JSON.stringify(asks.map(askToRecord))
+            })
           ).pipe(
             Effect.catchTag("NoSuchElementError", Effect.die),
             Effect.map(({ answer }) => {
               const charged = new Map(answer.ended)
               let next = 0
-              return items.map((item): Answer | NanoUsd | null =>
-                isAsk(item)
-                  ? answerOf(answer, item, next++)
-                  : endings.get(item.hold) === item
-                    ? (charged.get(item.hold) ?? null)
-                    : null
-              )
+              return items.map((item): Answer | NanoUsd | null => {
+                if (isAsk(item)) return answerOf(answer, item, next++)
+                const charge = charged.get(item.hold) ?? null
+                charged.delete(item.hold)
+                return charge
+              })
             })
           )
         },

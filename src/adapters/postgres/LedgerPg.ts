@@ -83,7 +83,7 @@ export const layer = Layer.effect(
       execute: (portion) =>
         sql`
           SELECT jsonb_array_length(account_round((
-            SELECT coalesce(jsonb_agg(jsonb_build_object('hold', id, 'settlement', checkpoint)), '[]'::jsonb)
+            SELECT coalesce(jsonb_object_agg(id, checkpoint), '{}'::jsonb)
             FROM (SELECT id, checkpoint FROM credit_holds WHERE lease_until < clock_timestamp() LIMIT ${portion}) lapsed
           ), '[]', '0')->'ended') AS swept`
     })

@@ -1,6 +1,7 @@
 import { Cause, Effect, Predicate } from "effect"
 import type { Dispatcher } from "undici"
 import { UpstreamFailed } from "../../domain/completion/CompletionErrors.ts"
+import type { DeadlineMillis } from "./Deadlines.ts"
 import type { Upstream } from "./Driver.ts"
 import { redact } from "./Redaction.ts"
 
@@ -18,6 +19,7 @@ const mostErrorBytes = 64 * 1024
 export class Exchange implements Dispatcher.DispatchHandler {
   readonly #upstream: Upstream
   readonly #apiKey: string | undefined
+  readonly #deadlines: DeadlineMillis
   readonly #deadline: number
   readonly #onHead: (exchange: Exchange) => void
   #controller: Dispatcher.DispatchController | undefined
@@ -25,23 +27,33 @@ export class Exchange implements Dispatcher.DispatchHandler {
   #waitingBytes = 0
   #closed = false
   #ended = false
+  #paused = false
+  /** When the last piece of the body came; undefined before the first. As `performance.now()`. */
+  #lastPiece: number | undefined
+  #timer: NodeJS.Timeout | undefined
   #wake: (() => void) | undefined
   status = 0
   /** The header `Retry-After`, as it came. */
   retryAfter: string | undefined
   failure: UpstreamFailed | undefined
 
-  /** `total` is how long the whole answer may take, in milliseconds. */
-  constructor(upstream: Upstream, apiKey: string | undefined, total: number, onHead: (exchange: Exchange) => void) {
+  constructor(
+    upstream: Upstream,
+    apiKey: string | undefined,
+    deadlines: DeadlineMillis,
+    onHead: (exchange: Exchange) => void
+  ) {
     this.#upstream = upstream
     this.#apiKey = apiKey
-    this.#deadline = Date.now() + total
+    this.#deadlines = deadlines
+    this.#deadline = performance.now() + deadlines.total
     this.#onHead = onHead
   }
 
   onRequestStart(controller: Dispatcher.DispatchController): void {
     this.#controller = controller
-    if (this.#closed) controller.abort(abandoned)
+    if (this.#closed) return controller.abort(abandoned)
+    this.#watch(this.#deadlines.firstByte)
   }
 
   onResponseStart(_controller: Dispatcher.DispatchController, status: number, headers: Headers): void {
@@ -49,6 +61,8 @@ export class Exchange implements Dispatcher.DispatchHandler {
     this.status = status
     const { "retry-after": retryAfter } = headers
     if (typeof retryAfter === "string") this.retryAfter = retryAfter
+    // Nobody thinks about an error.
+    if (status !== 200) this.#watch(this.#deadlines.idle)
     this.#onHead(this)
   }
 
@@ -56,21 +70,44 @@ export class Exchange implements Dispatcher.DispatchHandler {
     if (this.#closed) return
     this.#waiting.push(chunk)
     this.#waitingBytes += chunk.length
-    if (Date.now() > this.#deadline) return this.#fail("timeout", "the answer took too long")
-    if (this.#wake === undefined && this.#waitingBytes > mostWaitingBytes) controller.pause()
+    const now = performance.now()
+    if (this.#lastPiece === undefined) this.#watch(this.#deadlines.idle)
+    this.#lastPiece = now
+    if (now > this.#deadline) return this.#fail("stalled", "the whole answer took too long")
+    if (this.#wake === undefined && this.#waitingBytes > mostWaitingBytes) {
+      this.#paused = true
+      controller.pause()
+    }
     this.#wake?.()
   }
 
   onResponseEnd(): void {
     this.#ended = true
+    clearTimeout(this.#timer)
     this.#wake?.()
   }
 
   onResponseError(_controller: Dispatcher.DispatchController, error: Error): void {
+    clearTimeout(this.#timer)
     if (this.#closed || this.#ended || this.failure !== undefined) return
     this.failure = failureOf(this.#upstream, this.#apiKey, error, this.status === 0 ? "unreachable" : "cut_off")
     if (this.status === 0) this.#onHead(this)
     else this.#wake?.()
+  }
+
+  #watch(millis: number): void {
+    clearTimeout(this.#timer)
+    this.#timer = setTimeout(this.#onTimer, millis)
+  }
+
+  /** One timer a phase, set on when it finds that something came meanwhile: a token must not cost a timer. */
+  readonly #onTimer = (): void => {
+    const { idle } = this.#deadlines
+    if (this.#lastPiece === undefined) return this.#fail("timeout", "no byte of an answer came in time")
+    // Whoever reads keeps a paused upstream waiting, not the other way round.
+    const left = this.#paused ? idle : Math.ceil(this.#lastPiece + idle - performance.now())
+    if (left > 0) this.#watch(left)
+    else this.#fail("stalled", "the answer began, then nothing came for too long")
   }
 
   /** Ends the connection unless the answer is complete. Nothing is reported any more. */
@@ -78,6 +115,7 @@ export class Exchange implements Dispatcher.DispatchHandler {
     if (this.#closed) return
     this.#closed = true
     this.#waiting = []
+    clearTimeout(this.#timer)
     if (!this.#ended && this.failure === undefined) this.#controller?.abort(abandoned)
   }
 
@@ -94,11 +132,19 @@ export class Exchange implements Dispatcher.DispatchHandler {
       this.#wake = undefined
       resume(Effect.void)
     }
-    this.#controller?.resume()
+    this.#resume()
     return Effect.sync(() => {
       this.#wake = undefined
     })
   })
+
+  /** The silence that counts begins when the upstream may write again. */
+  #resume(): void {
+    if (!this.#paused) return
+    this.#paused = false
+    this.#lastPiece = performance.now()
+    this.#controller?.resume()
+  }
 
   /** The whole body as text. */
   get text(): Effect.Effect<string, UpstreamFailed> {
@@ -122,10 +168,14 @@ export class Exchange implements Dispatcher.DispatchHandler {
   #body(most: number, tooLong: () => void): Effect.Effect<string, UpstreamFailed> {
     return Effect.callback((resume) => {
       const collect = () => {
+        this.#wake = undefined
         if (this.#waitingBytes > most) tooLong()
         if (this.failure !== undefined) resume(Effect.fail(this.failure))
         else if (this.#ended) resume(Effect.succeed(Buffer.concat(this.#take()).toString("utf8")))
-        else this.#wake = collect
+        else {
+          this.#wake = collect
+          this.#resume()
+        }
       }
       collect()
       return Effect.sync(() => this.close())
@@ -141,8 +191,10 @@ export class Exchange implements Dispatcher.DispatchHandler {
 
   #fail(reason: UpstreamFailed["reason"], detail: string): void {
     this.failure ??= new UpstreamFailed({ upstream: this.#upstream.id, reason, detail })
+    clearTimeout(this.#timer)
     this.#controller?.abort(abandoned)
-    this.#wake?.()
+    if (this.status === 0) this.#onHead(this)
+    else this.#wake?.()
   }
 }
 
@@ -164,8 +216,4 @@ const failureOf = (
   })
 }
 
-const reasons = new Map<string, UpstreamFailed["reason"]>([
-  ["UND_ERR_HEADERS_OVERFLOW", "malformed_answer"],
-  ["UND_ERR_HEADERS_TIMEOUT", "timeout"],
-  ["UND_ERR_BODY_TIMEOUT", "timeout"]
-])
+const reasons = new Map<string, UpstreamFailed["reason"]>([["UND_ERR_HEADERS_OVERFLOW", "malformed_answer"]])

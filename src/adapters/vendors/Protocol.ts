@@ -1,5 +1,6 @@
 import type { Result, Schema } from "effect"
 import type { UpstreamCall } from "../../application/ports/vendor/Upstreams.ts"
+import type { ChatRequest } from "../../domain/completion/ChatRequest.ts"
 import type { Completion } from "../../domain/completion/Completion.ts"
 import type { InvalidRequest } from "../../domain/completion/CompletionErrors.ts"
 import type { CompletionEvent } from "../../domain/completion/CompletionEvent.ts"
@@ -10,6 +11,18 @@ export interface Dialect {
   readonly outputLimit: "max_completion_tokens" | "max_tokens"
   /** Whether fields beyond the vendor's own reference may be sent (`reasoning`, `usage`, reasoning of messages). */
   readonly extensions: boolean
+  /** Fields of the contract that the vendor refuses. */
+  readonly lacks?: ReadonlyArray<keyof ChatRequest>
+  /** The name of the field `seed`, if it is another one. */
+  readonly seed?: "random_seed"
+  /** Whether instructions of the role `developer` go as `system`, the one such role that the vendor knows. */
+  readonly systemOnly?: boolean
+  /** Whether the vendor tells the usage of every stream unasked, and takes no `stream_options`. */
+  readonly usageUnasked?: boolean
+  /** Where the vendor wants what the model thought in earlier answers, however the caller names it; "parts": of content. */
+  readonly thoughts?: "parts" | "reasoning" | "reasoning_content"
+  /** Whether calls bear a field `extra_content` that has to come back with them: signatures of what was thought. */
+  readonly signsCalls?: boolean
 }
 
 /**

@@ -1,15 +1,11 @@
-import { Duration, Effect, Random } from "effect"
+import { Effect, Random } from "effect"
 import { Agent } from "undici"
 import { UpstreamFailed, UpstreamRefused } from "../../domain/completion/CompletionErrors.ts"
+import { type Deadlines, toMillis } from "./Deadlines.ts"
 import { keyHeaders, type Upstream } from "./Driver.ts"
 import { Exchange } from "./Exchange.ts"
+import { type Guard, outcomeOf } from "./Guard.ts"
 import { redact } from "./Redaction.ts"
-
-/** Deadlines of an upstream call. Models think long before their first byte, but not between two. */
-const connectTimeout = Duration.seconds(10)
-const firstByteTimeout = Duration.minutes(5)
-const idleTimeout = Duration.minutes(2)
-const totalTimeout = Duration.minutes(60)
 
 /** A failed attempt, and how long the upstream asked to be left alone, in milliseconds. */
 interface Attempt {
@@ -29,74 +25,73 @@ const longestPause = 10_000
  * The connections to all upstreams: kept alive, undici underneath by its lowest interface. Its streams and promises, or
  * an `HttpClient`, cost several times more, and this is the path that every token takes.
  */
-export const make = Effect.map(
-  Effect.acquireRelease(
+export const make = Effect.fnUntraced(function* (deadlines: Deadlines) {
+  const millis = toMillis(deadlines)
+  const agent = yield* Effect.acquireRelease(
     Effect.sync(
       () =>
         new Agent({
-          connect: { timeout: Duration.toMillis(connectTimeout) },
-          headersTimeout: Duration.toMillis(firstByteTimeout),
-          bodyTimeout: Duration.toMillis(idleTimeout),
+          connect: { timeout: millis.connect },
+          // An exchange keeps its deadlines itself: it knows when a body has begun.
+          headersTimeout: 0,
+          bodyTimeout: 0,
           maxHeaderSize: 64 * 1024,
           pipelining: 1
         })
     ),
     (agent) => Effect.promise(() => agent.destroy())
-  ),
-  (agent) => {
-    const targets = new WeakMap<Upstream, Target>()
+  )
+  const targets = new WeakMap<Upstream, Target>()
 
-    const targetOf = (upstream: Upstream): Target => {
-      const known = targets.get(upstream)
-      if (known !== undefined) return known
-      const url = new URL(`${upstream.baseUrl.replace(/\/+$/, "")}${upstream.protocol.path}`)
-      const made = { origin: url.origin, path: `${url.pathname}${url.search}` }
-      targets.set(upstream, made)
-      return made
-    }
+  const targetOf = (upstream: Upstream): Target => {
+    const known = targets.get(upstream)
+    if (known !== undefined) return known
+    const url = new URL(`${upstream.baseUrl.replace(/\/+$/, "")}${upstream.protocol.path}`)
+    const made = { origin: url.origin, path: `${url.pathname}${url.search}` }
+    targets.set(upstream, made)
+    return made
+  }
 
-    /** Sends a request; `onHead` makes of the answer's head what the call goes on with. */
-    const send = <A>(
-      upstream: Upstream,
-      apiKey: string | undefined,
-      body: string,
-      onHead: (exchange: Exchange) => Effect.Effect<A, Attempt>
-    ): Effect.Effect<A, Attempt> =>
-      Effect.callback((resume) => {
-        const exchange = new Exchange(upstream, apiKey, Duration.toMillis(totalTimeout), () =>
-          resume(
-            exchange.status === 200
-              ? onHead(exchange)
-              : exchange.failure !== undefined
-                ? Effect.fail(attempt(exchange.failure))
-                : Effect.flatMap(exchange.errorText, (said) =>
-                    Effect.fail(statusFailure(upstream, apiKey, exchange, said))
-                  )
-          )
-        )
-        agent.dispatch({ ...targetOf(upstream), method: "POST", headers: headersOf(upstream, apiKey), body }, exchange)
-        return Effect.sync(() => exchange.close())
-      })
-
-    const wholeText = (exchange: Exchange) => Effect.mapError(exchange.text, attempt)
-
-    /** Posts JSON; gives the text of the answer's body. Interrupting it closes the connection. */
-    const post = (upstream: Upstream, apiKey: string | undefined, body: string) =>
-      retried(send(upstream, apiKey, body, wholeText))
-
-    /** Posts JSON; gives the answer once its head has come. The scope's end closes the connection if it is still busy. */
-    const open = (upstream: Upstream, apiKey: string | undefined, body: string) =>
-      retried(
-        Effect.acquireRelease(Effect.interruptible(send(upstream, apiKey, body, Effect.succeed)), (exchange) =>
-          Effect.sync(() => exchange.close())
+  /** Sends a request; `onHead` makes of the answer's head what the call goes on with. */
+  const send = <A>(
+    upstream: Upstream,
+    apiKey: string | undefined,
+    body: string,
+    onHead: (exchange: Exchange) => Effect.Effect<A, Attempt>
+  ): Effect.Effect<A, Attempt> =>
+    Effect.callback((resume) => {
+      const exchange = new Exchange(upstream, apiKey, millis, () =>
+        resume(
+          exchange.status === 200
+            ? onHead(exchange)
+            : exchange.failure !== undefined
+              ? Effect.fail(attempt(exchange.failure))
+              : Effect.flatMap(exchange.errorText, (said) =>
+                  Effect.fail(statusFailure(upstream, apiKey, exchange, said))
+                )
         )
       )
+      agent.dispatch({ ...targetOf(upstream), method: "POST", headers: headersOf(upstream, apiKey), body }, exchange)
+      return Effect.sync(() => exchange.close())
+    })
 
-    return { post, open }
-  }
-)
+  const wholeText = (exchange: Exchange) => Effect.mapError(exchange.text, attempt)
 
-export type Transport = Effect.Success<typeof make>
+  /** Posts JSON; gives the text of the answer's body. Interrupting it closes the connection. */
+  const post = (upstream: Upstream, guard: Guard, apiKey: string | undefined, body: string) =>
+    retried(guard, send(upstream, apiKey, body, wholeText))
+
+  /** Posts JSON; gives the answer once its head has come. The scope's end closes the connection if it is still busy. */
+  const open = (upstream: Upstream, guard: Guard, apiKey: string | undefined, body: string) =>
+    retried(
+      guard,
+      Effect.acquireRelease(Effect.interruptible(send(upstream, apiKey, body, Effect.succeed)), (exchange) =>
+        Effect.sync(() => exchange.close())
+      )
+    )
+
+  return { post, open }
+})
 
 /** Where a protocol's requests to an upstream go. */
 interface Target {
@@ -111,16 +106,20 @@ const headersOf = (upstream: Upstream, apiKey: string | undefined): Record<strin
   ...keyHeaders(upstream, apiKey)
 })
 
-/** Connect errors, 429 and 5xx are tried again, at most twice: nothing of an answer has come yet. */
+/**
+ * Connect errors, 429 and 5xx are tried again, at most twice: nothing of an answer has come yet. A model that thought
+ * for too long would do so again.
+ */
 const retried = <A, R>(
+  guard: Guard,
   call: Effect.Effect<A, Attempt, R>,
   retries = 0
 ): Effect.Effect<A, UpstreamFailed | UpstreamRefused, R> =>
   Effect.catch(call, (failed) =>
-    retries < mostRetries && mayBeTransient(failed)
-      ? Effect.flatMap(Random.next, (random) =>
+    retries < mostRetries && mayBeTransient(failed) && guard.mayRetry
+      ? Effect.flatMap(Effect.andThen(guard.count(outcomeOf(failed.error)), Random.next), (random) =>
           Effect.delay(
-            retried(call, retries + 1),
+            retried(guard, call, retries + 1),
             Math.max(firstPause * 2 ** retries * (0.8 + 0.4 * random), failed.retryAfter)
           )
         )

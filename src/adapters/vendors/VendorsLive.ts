@@ -1,80 +1,121 @@
-import { Array, Cause, Effect, Layer, Pull, Redacted, Result, Stream } from "effect"
+import { Array, Cause, Clock, Effect, Layer, Pull, Redacted, Result, Stream } from "effect"
 import { Tokenizer } from "../../application/ports/runtime/Tokenizer.ts"
 import { type UpstreamCall, Upstreams } from "../../application/ports/vendor/Upstreams.ts"
 import type { Completion } from "../../domain/completion/Completion.ts"
 import { UpstreamFailed } from "../../domain/completion/CompletionErrors.ts"
 import type { CompletionEvent } from "../../domain/completion/CompletionEvent.ts"
 import { Folded } from "../../domain/completion/Folded.ts"
+import { type Deadlines, usualDeadlines } from "./Deadlines.ts"
 import type { Upstream } from "./Driver.ts"
 import { completeEcho, echoId, streamEcho } from "./Echo.ts"
 import type { Exchange } from "./Exchange.ts"
+import { withFallbacks } from "./Fallbacks.ts"
 import { ServerSentEvents } from "./framing/ServerSentEvents.ts"
+import { Guard } from "./Guard.ts"
 import type { Malformed, UpstreamSaid } from "./Protocol.ts"
 import { redact } from "./Redaction.ts"
 import * as Transport from "./Transport.ts"
 
-/** The vendors that this deployment has keys for, and `echo`. */
-export const layer = (upstreams: ReadonlyArray<Upstream>): Layer.Layer<Upstreams, never, Tokenizer> =>
+/** The vendors that this deployment has keys for, and `echo`. Deadlines that are not given are the usual ones. */
+export const layer = (
+  upstreams: ReadonlyArray<Upstream>,
+  deadlines: Partial<Deadlines> = {}
+): Layer.Layer<Upstreams, never, Tokenizer> =>
   Layer.effect(
     Upstreams,
     Effect.gen(function* () {
-      const transport = yield* Transport.make
+      const transport = yield* Transport.make({ ...usualDeadlines, ...deadlines })
       const { count } = yield* Tokenizer
-      const byId = new Map(upstreams.map((upstream) => [upstream.id, upstream]))
+      const clock = yield* Clock.Clock
+      const lines = new Map(upstreams.map((upstream) => [upstream.id, lineTo(upstream, clock)]))
+      for (const { operator, organization } of lines.values()) {
+        yield* operator.show
+        yield* organization.show
+      }
 
       /** Routes come from the catalogue, which is made of the same upstreams. */
-      const upstreamOf = ({ route }: UpstreamCall) =>
-        Effect.fromNullishOr(byId.get(route.upstream)).pipe(
-          Effect.catch(() => Effect.die(new Error(`The catalogue names an unknown upstream: ${route.upstream}`)))
+      const lineOf = ({ apiKey, route }: UpstreamCall): Effect.Effect<Line> => {
+        const known = lines.get(route.upstream)
+        if (known === undefined) {
+          return Effect.die(new Error(`The catalogue names an unknown upstream: ${route.upstream}`))
+        }
+        const { operator, organization, upstream } = known
+        return Effect.succeed(
+          apiKey === undefined
+            ? { upstream, guard: operator, apiKey: upstream.apiKey }
+            : { upstream, guard: organization, apiKey: Redacted.value(apiKey) }
         )
+      }
 
-      const open = Effect.fnUntraced(function* (upstream: Upstream, call: UpstreamCall) {
-        const request = yield* Effect.fromResult(upstream.protocol.write(call, upstream.dialect))
-        const apiKey = keyOf(upstream, call)
-        return events(upstream, apiKey, yield* transport.open(upstream, apiKey, JSON.stringify(request)))
-      })
+      const write = ({ dialect, protocol }: Upstream, call: UpstreamCall) =>
+        Effect.fromResult(Result.map(protocol.write(call, dialect), (request) => JSON.stringify(request)))
 
       /** The whole answer of a vendor that only streams. */
-      const folded = Effect.fnUntraced(function* (upstream: Upstream, call: UpstreamCall) {
+      const folded = Effect.fnUntraced(function* ({ apiKey, guard, upstream }: Line, body: string) {
         const answer = new Folded()
-        yield* Stream.runForEachArray(Stream.fromPull(open(upstream, call)), (events) =>
+        const pull = Effect.map(transport.open(upstream, guard, apiKey, body), (exchange) =>
+          events(upstream, apiKey, exchange)
+        )
+        yield* Stream.runForEachArray(Stream.fromPull(pull), (events) =>
           Effect.sync(() => events.forEach((event) => answer.add(event)))
         )
         return answer.completion
-      })
+      }, Effect.scoped)
+
+      const whole = ({ apiKey, guard, upstream }: Line, body: string) =>
+        Effect.flatMap(transport.post(upstream, guard, apiKey, body), (text) => {
+          const completion = readAnswer(upstream, apiKey, text)
+          return completion instanceof UpstreamFailed ? Effect.fail(completion) : Effect.succeed(completion)
+        })
 
       const complete = Effect.fnUntraced(function* (call: UpstreamCall) {
         if (call.route.upstream === echoId) return completeEcho(call.request, call.outputCap, count)
-        const upstream = yield* upstreamOf(call)
-        if (upstream.protocol.streamsOnly === true) return yield* Effect.scoped(folded(upstream, call))
-        const { dialect, protocol } = upstream
-        const request = yield* Effect.fromResult(protocol.write(call, dialect))
-        const apiKey = keyOf(upstream, call)
-        const text = yield* transport.post(upstream, apiKey, JSON.stringify(request))
-        const completion = readAnswer(upstream, apiKey, text)
-        return completion instanceof UpstreamFailed ? yield* completion : completion
+        const line = yield* lineOf(call)
+        const body = yield* write(line.upstream, call)
+        return yield* line.guard.run((line.upstream.protocol.streamsOnly === true ? folded : whole)(line, body))
       })
 
-      const stream = Effect.fnUntraced(function* (call: UpstreamCall) {
-        if (call.route.upstream === echoId) return streamEcho(call.request, call.outputCap, count)
-        const upstream = yield* upstreamOf(call)
-        const pull = yield* open(upstream, call)
-        // Everything up to the first event is an error of the call, not of the stream.
+      /** Everything up to the first event is an error of the call, not of the stream. */
+      const begun = Effect.fnUntraced(function* ({ apiKey, guard, upstream }: Line, body: string) {
+        const exchange = yield* transport.open(upstream, guard, apiKey, body)
+        const pull = events(upstream, apiKey, exchange)
         const first = yield* Pull.catchDone(pull, () =>
-          Effect.fail(
-            failed(upstream, keyOf(upstream, call), "malformed_answer", "the stream ended before its first event")
-          )
+          Effect.fail(failed(upstream, apiKey, "malformed_answer", "the stream ended before its first event"))
+        ).pipe(
+          // The call may go on elsewhere, in the same scope.
+          Effect.tapError(() => Effect.sync(() => exchange.close()))
         )
         return Stream.concat(Stream.fromArray(first), Stream.fromPull(Effect.succeed(pull)))
       })
 
-      return Upstreams.of({ complete, stream })
+      const stream = Effect.fnUntraced(function* (call: UpstreamCall) {
+        if (call.route.upstream === echoId) return streamEcho(call.request, call.outputCap, count)
+        const line = yield* lineOf(call)
+        const body = yield* write(line.upstream, call)
+        return yield* line.guard.run(begun(line, body))
+      })
+
+      return Upstreams.of({
+        complete: (call) => withFallbacks(call, complete),
+        stream: (call) => withFallbacks(call, stream)
+      })
     })
   )
 
-/** The organization's own key, or else the operator's. */
-const keyOf = (upstream: Upstream, { apiKey }: UpstreamCall): string | undefined =>
-  apiKey === undefined ? upstream.apiKey : Redacted.value(apiKey)
+/** An upstream and what is known of it. */
+const lineTo = (upstream: Upstream, clock: Clock.Clock) => ({
+  upstream,
+  operator: new Guard(upstream.id, "operator", clock),
+  organization: new Guard(upstream.id, "organization", clock)
+})
+
+/** How one call reaches its upstream. */
+interface Line {
+  readonly upstream: Upstream
+  readonly guard: Guard
+  /** The organization's own key, or else the operator's. */
+  readonly apiKey: string | undefined
+}
 
 /** The completion in a whole answer, or why there is none. */
 const readAnswer = (upstream: Upstream, apiKey: string | undefined, text: string): Completion | UpstreamFailed => {
@@ -121,7 +162,8 @@ const events = (
     const events: Array<CompletionEvent> = []
     for (const chunk of chunks) {
       const data = frames.push(chunk)
-      if (data === null) failure = failed(upstream, apiKey, "malformed_answer", "a line of the stream has no end")
+      if (data === null)
+        failure = failed(upstream, apiKey, "malformed_answer", "a line or an event of the stream has no end")
       else read(data, events)
       if (failure !== undefined) break
     }

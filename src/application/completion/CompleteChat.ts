@@ -13,7 +13,7 @@ import { Delivered } from "../../domain/completion/Delivered.ts"
 import type { Caller } from "../../domain/identity/ApiKey.ts"
 import type { RateLimited } from "../../domain/ratelimit/RatePolicy.ts"
 import { HoldId } from "../../domain/shared/Ids.ts"
-import { type NanoUsd, zero } from "../../domain/shared/Money.ts"
+import { type NanoUsd, toUsd, zero } from "../../domain/shared/Money.ts"
 import { HoldKeeper } from "../billing/HoldKeeper.ts"
 import { Models } from "../catalog/Models.ts"
 import { Ids } from "../ports/runtime/Ids.ts"
@@ -82,7 +82,7 @@ export class CompleteChat extends Context.Service<
         const wanted = outputLimit(request)
         const most = Math.min(wanted ?? model.maxOutputTokens, model.maxOutputTokens)
         const holdId = HoldId.make(yield* ids.next)
-        const meter = new Meter(holdId, pricing, input, tokenizer.count)
+        const meter = new Meter(holdId, requestId, pricing, input, tokenizer.count)
 
         const granted = yield* ledger.hold({
           id: holdId,
@@ -108,11 +108,23 @@ export class CompleteChat extends Context.Service<
       /** Ends the hold, once, by what the meter has seen. */
       const end = Effect.fnUntraced(function* (meter: Meter) {
         if (meter.ended !== undefined) return meter.ended
-        const settlement = meter.settlement
-        return (meter.ended =
-          settlement === null
-            ? (yield* keeper.release(meter.holdId), { usage: none, cost: zero })
-            : { usage: settlement.usage, cost: yield* keeper.settle(settlement) })
+        const { settlement } = meter
+        if (settlement === null) {
+          yield* keeper.release(meter.holdId)
+          return (meter.ended = { usage: none, cost: zero })
+        }
+        const { cost, usage } = settlement
+        const charged = yield* keeper.settle(settlement)
+        meter.ended = { usage, cost: charged }
+        if (charged < cost) {
+          yield* Effect.logWarning("A request was charged less than it cost.", {
+            requestId: meter.requestId,
+            costUsd: toUsd(cost),
+            chargedUsd: toUsd(charged),
+            ...usage
+          })
+        }
+        return meter.ended
       }, Effect.uninterruptible)
 
       const complete = (call: ChatCall) =>
@@ -159,23 +171,34 @@ export class CompleteChat extends Context.Service<
 /** What one request has delivered, as the bill sees it. */
 class Meter {
   readonly holdId: HoldId
+  readonly requestId: string
   readonly #pricing: Pricing | null
   readonly #input: number
   readonly #count: (text: string) => number
   readonly #delivered = new Delivered()
   #reported: Usage | undefined
+  /** Of the input alone, from vendors that tell it before they answer. */
+  #reportedInput: Usage | undefined
   ended: Charged | undefined
 
-  constructor(holdId: HoldId, pricing: Pricing | null, input: number, count: (text: string) => number) {
+  constructor(
+    holdId: HoldId,
+    requestId: string,
+    pricing: Pricing | null,
+    input: number,
+    count: (text: string) => number
+  ) {
     this.holdId = holdId
+    this.requestId = requestId
     this.#pricing = pricing
     this.#input = input
     this.#count = count
   }
 
   add(event: CompletionEvent): void {
-    if (event._tag === "Usage") this.#reported = event.usage
-    else this.#delivered.add(event)
+    if (event._tag === "Delta") this.#delivered.add(event)
+    else if (event.isOfInput === true) this.#reportedInput = event.usage
+    else this.#reported = event.usage
   }
 
   addWhole(completion: Completion): void {
@@ -185,10 +208,10 @@ class Meter {
 
   /** Null while nothing was delivered and nothing reported: then there is nothing to pay. */
   get settlement(): Settlement | null {
-    if (this.#reported === undefined && this.#delivered.isEmpty) return null
+    const reported = this.#reported ?? this.#reportedInput
+    if (reported === undefined && this.#delivered.isEmpty) return null
     const usage = this.#reported ?? {
-      ...none,
-      input: this.#input,
+      ...(this.#reportedInput ?? { ...none, input: this.#input }),
       output: this.#count(this.#delivered.text),
       reasoning: this.#count(this.#delivered.reasoning)
     }

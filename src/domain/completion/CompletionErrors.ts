@@ -20,13 +20,17 @@ export class UpstreamFailed extends Schema.TaggedError<UpstreamFailed>()("Upstre
   upstream: Schema.String,
   reason: Schema.Literals([
     "unreachable",
+    // Nothing of an answer came in time, or it began and then stood still or took too long.
     "timeout",
+    "stalled",
     "rate_limited",
     "server_error",
     "credentials_refused",
     "malformed_answer",
     "unexpected_status",
-    "cut_off"
+    "cut_off",
+    // It failed repeatedly before, so it was not asked.
+    "circuit_open"
   ]),
   /** For the log: what happened, with the upstream's own words redacted. Never shown to a caller. */
   detail: Schema.String

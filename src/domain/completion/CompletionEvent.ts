@@ -30,4 +30,6 @@ export interface ToolCallDelta {
 export interface UsageReported {
   readonly _tag: "Usage"
   readonly usage: Usage
+  /** True before the answer: the input is counted, the output is still to come. */
+  readonly isOfInput?: true
 }

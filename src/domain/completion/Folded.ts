@@ -13,7 +13,7 @@ export class Folded {
 
   add(event: CompletionEvent): void {
     if (event._tag === "Usage") {
-      this.#usage = event.usage
+      if (event.isOfInput !== true) this.#usage = event.usage
       return
     }
     const choice = this.#choices.get(event.index) ?? new FoldedChoice()

@@ -137,6 +137,46 @@ describe("the catalogue", () => {
     })
   )
 
+  it.effect("joins the models of a subscription with those of the same vendor's API, once each and in silence", () =>
+    Effect.gen(function* () {
+      const warnings: Array<unknown> = []
+      const log = Logger.layer([Logger.make(({ message }) => warnings.push(message))])
+      const chat: Providers[number] = {
+        provider: "openai-codex",
+        joins: "openai",
+        upstream: "openai-chat",
+        prefix: "",
+        method: "vendor-b-chat"
+      }
+      const joined = yield* served({ providers: [openai, ownOpenai, chat] }).pipe(Effect.provide(log))
+      const { model, routes } = Option.getOrThrow(joined.find("gpt-6.1-sol"))
+      assert.deepStrictEqual(model.accessMethods, ["service", "vendor-b-api-key", "vendor-b-chat"])
+      assert.deepStrictEqual(
+        routes.map(({ upstream, upstreamModel }) => [upstream, upstreamModel]),
+        [
+          ["openai", "gpt-6.1-sol"],
+          ["openai", "gpt-6.1-sol"],
+          ["openai-chat", "gpt-6.1-sol"]
+        ]
+      )
+      // The vendor's API describes it: there the context is smaller.
+      assert.strictEqual(model.maxInputTokens, 272_000)
+      assert.deepStrictEqual(Option.getOrThrow(joined.find("gpt-4o")).model.accessMethods, [
+        "service",
+        "vendor-b-api-key"
+      ])
+      const names = joined.entries.map(({ model }) => model.id)
+      assert.strictEqual(new Set(names).size, names.length)
+      assert.deepStrictEqual(warnings, [])
+
+      // Alone, the subscription's models are all there is.
+      const alone = yield* served({ providers: [chat] })
+      assert.isAbove(alone.entries.length, 3)
+      for (const { model } of alone.entries) assert.deepStrictEqual(model.accessMethods, ["vendor-b-chat"])
+      assert.strictEqual(Option.getOrThrow(alone.find("gpt-6.1-sol")).model.maxInputTokens, 500_000)
+    })
+  )
+
   it.effect("keeps the first of two models of one id, with a warning", () =>
     Effect.gen(function* () {
       const warnings: Array<unknown> = []

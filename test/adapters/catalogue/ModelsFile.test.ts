@@ -46,10 +46,18 @@ hide: [gpt-3.5-turbo, "openrouter/*"]
           name: "local",
           baseUrl: "http://127.0.0.1:11434/v1",
           keyVariable: "LOCAL_KEY",
+          protocol: "chat",
           dialect: "compatible",
           line: 3
         },
-        { name: "strict-one", baseUrl: "https://models.example/v1", keyVariable: undefined, dialect: "openai", line: 6 }
+        {
+          name: "strict-one",
+          baseUrl: "https://models.example/v1",
+          keyVariable: undefined,
+          protocol: "chat",
+          dialect: "openai",
+          line: 6
+        }
       ],
       models: [
         {
@@ -170,6 +178,14 @@ describe("a models file is refused, with its line and what to change, for", () =
     "no dialect of ours": [
       "upstreams:\n  a:\n    base_url: http://x\n    dialect: french",
       `:4: upstreams.a.dialect: Expected "compatible" | "openai"`
+    ],
+    "no protocol of ours": [
+      "upstreams:\n  a:\n    base_url: http://x\n    protocol: grpc",
+      `:4: upstreams.a.protocol: Expected "chat" | "responses" | "anthropic"`
+    ],
+    "a dialect of a protocol that has none": [
+      "upstreams:\n  a:\n    base_url: http://x\n    protocol: responses\n    dialect: openai",
+      ":5: upstreams.a.dialect: Only the protocol chat has dialects: remove this key"
     ],
     "a pattern with a space": [
       "hide:\n  - a\n  - b c",

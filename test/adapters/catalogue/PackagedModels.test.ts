@@ -12,7 +12,7 @@ describe("the packaged models", () => {
       const files = yield* FileSystem.FileSystem
       assert.deepStrictEqual(
         (yield* files.readDirectory(dataFolder)).sort(),
-        providers.map((provider) => `${provider}.json`)
+        providers.map((provider) => `${provider}.json`).sort()
       )
       for (const provider of providers) {
         const file = yield* load(provider)

@@ -1,9 +1,9 @@
 import { assert, layer } from "@effect/vitest"
-import { Deferred, Duration, Effect, Fiber, Layer, Queue, Stream } from "effect"
+import { type Cause, Deferred, Duration, Effect, Fiber, Layer, Queue, Stream } from "effect"
 import { TestClock } from "effect/testing"
 import { Drain } from "../../../src/adapters/http/edge/Drain.ts"
 import { RequestState } from "../../../src/adapters/http/edge/RequestState.ts"
-import { EventStreams, type Outlet } from "../../../src/adapters/http/gateway/EventStreams.ts"
+import { EventStreams, type Outlet, type Recorder } from "../../../src/adapters/http/gateway/EventStreams.ts"
 import type { ChatEvent } from "../../../src/application/completion/CompleteChat.ts"
 import { UpstreamFailed } from "../../../src/domain/completion/CompletionErrors.ts"
 import { errorChunk } from "./ContractSchemas.ts"
@@ -54,16 +54,53 @@ class Reader implements Outlet {
   }
 }
 
+/** Notes what it is told, and what the client had got by then of the end. */
+class Notes implements Recorder {
+  readonly told: Array<string> = []
+  readonly #response: Reader
+
+  constructor(response: Reader) {
+    this.#response = response
+  }
+
+  add(text: string): void {
+    this.told.push(text)
+  }
+
+  complete(last: string): Effect.Effect<void> {
+    return this.#end(last)
+  }
+
+  get discard(): Effect.Effect<void> {
+    return this.#end("discarded")
+  }
+
+  #end(note: string): Effect.Effect<void> {
+    return Effect.andThen(
+      Effect.yieldNow,
+      Effect.sync(() => void this.told.push(note, this.#response.ended ? "too late" : "in time"))
+    )
+  }
+}
+
 /** A stream that says what the test puts in, and the text that has reached the client so far. */
 const opened = (shown = answer) =>
   Effect.gen(function* () {
-    const events = yield* Queue.unbounded<ChatEvent, UpstreamFailed>()
+    const events = yield* Queue.unbounded<ChatEvent, UpstreamFailed | Cause.Done>()
     const response = new Reader()
+    const notes = new Notes(response)
     const reading = yield* Effect.forkScoped(
-      (yield* EventStreams).respond(Stream.fromQueue(events), shown, false, response, new RequestState("request-1", 0))
+      (yield* EventStreams).respond(
+        Stream.fromQueue(events),
+        shown,
+        false,
+        response,
+        new RequestState("request-1", 0),
+        notes
+      )
     )
     yield* TestClock.adjust(0)
-    return { events, received: response.received, reading }
+    return { events, received: response.received, told: notes.told, reading }
   })
 
 layer(streams)("an event stream to a client", (it) => {
@@ -120,6 +157,31 @@ layer(streams)("an event stream to a client", (it) => {
       assert.deepInclude(error, { code: "upstream_error", requestId: "request-1", retryable: true })
       assert.notInclude(received.join(""), "[DONE]")
       assert.notInclude(received.join(""), "secret")
+    })
+  )
+
+  it.effect("tells a recorder all that the client gets but the pings, and its end before the client has that", () =>
+    Effect.gen(function* () {
+      const { events, reading, received, told } = yield* opened()
+      yield* Queue.offer(events, say("one"))
+      yield* TestClock.adjust("20 seconds")
+      yield* Queue.offer(events, say("two"))
+      yield* TestClock.adjust("1 second")
+      yield* Queue.end(events)
+      yield* Fiber.join(reading)
+      assert.strictEqual(told.pop(), "in time")
+      assert.strictEqual(told.join(""), received.filter((text) => !text.includes("ping")).join(""))
+      assert.strictEqual(told.at(-1), "data: [DONE]\n\n")
+    })
+  )
+
+  it.effect("tells a recorder of a bad end before the client", () =>
+    Effect.gen(function* () {
+      const { events, reading, received, told } = yield* opened()
+      yield* Queue.offer(events, say("one"))
+      yield* Queue.fail(events, new UpstreamFailed({ upstream: "v", reason: "cut_off", detail: "" }))
+      yield* Fiber.join(reading)
+      assert.deepStrictEqual(told, [received[0] ?? "", "discarded", "in time"])
     })
   )
 

@@ -44,7 +44,8 @@ export const errorOf = ({ headers, status, text }: Reply, code: string) => {
   expect(headers.get("x-should-retry")).toBe(String(error.retryable))
   expect(headers.get("www-authenticate")).toBe(status === 401 ? "Bearer" : null)
   expect(headers.get("allow") === null).toBe(status !== 405)
-  expect(headers.get("retry-after") === null).toBe(status !== 429)
+  const tellsWhen = status === 429 || (status === 409 && error.retryable)
+  expect(headers.get("retry-after") === null).toBe(!tellsWhen)
   return error
 }
 

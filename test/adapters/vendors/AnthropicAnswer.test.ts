@@ -5,7 +5,7 @@ import { detach, payloadOf } from "../../../src/adapters/vendors/Continuation.ts
 import { anthropic } from "../../../src/adapters/vendors/drivers/Anthropic.ts"
 import { anthropicMessages } from "../../../src/adapters/vendors/protocols/AnthropicMessages.ts"
 import type { Choice, Completion } from "../../../src/domain/completion/Completion.ts"
-import type { CompletionEvent, Delta } from "../../../src/domain/completion/CompletionEvent.ts"
+import type { CompletionEvent, Delta, UsageReported } from "../../../src/domain/completion/CompletionEvent.ts"
 
 const usage = { input_tokens: 7, output_tokens: 3, service_tier: "standard" }
 
@@ -325,10 +325,14 @@ describe("the thinking before tool calls", () => {
 const without = (block: object): object =>
   Object.fromEntries(Object.entries(block).filter(([key]) => key !== "caller" && key !== "citations"))
 
+/** What is told before the answer is of its input only. */
+const isFinalUsage = (event: CompletionEvent): event is UsageReported =>
+  event._tag === "Usage" && event.isOfInput !== true
+
 describe("the usage that the vendor reports", () => {
   const wholeUsage = (reported: unknown) => read(message([], { usage: reported })).usage
   const streamedUsage = (start: unknown, end: unknown) => {
-    const [last] = stream(started(start), ...ended(undefined, end)).filter((event) => event._tag === "Usage")
+    const [last] = stream(started(start), ...ended(undefined, end)).filter(isFinalUsage)
     return last?.usage
   }
 
@@ -418,9 +422,10 @@ describe("the usage that the vendor reports", () => {
     expect(wholeUsage({ ...usage, ...odd })).toEqual({ input: 7, cacheRead: 0, cacheWrite: 0, output: 3, reasoning: 0 })
   })
 
-  test("is told once the answer is there, not at the beginning of a stream", () => {
+  test("is told of the input before the answer, and of all of it at the end", () => {
     const events = streamed([text("Hi")])
-    expect(events.map(({ _tag }) => _tag)).toEqual(["Delta", "Delta", "Delta", "Usage"])
+    expect(events.map(({ _tag }) => _tag)).toEqual(["Delta", "Usage", "Delta", "Delta", "Usage"])
+    expect(events.filter(isFinalUsage)).toEqual(events.slice(-1))
   })
 })
 

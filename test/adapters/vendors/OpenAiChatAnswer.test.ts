@@ -158,6 +158,57 @@ describe("a whole answer", () => {
     }
   })
 
+  test("in parts is one text and one thought (Mistral)", () => {
+    const content = [
+      {
+        type: "thinking",
+        thinking: [
+          { type: "text", text: "Hm." },
+          { type: "text", text: " Yes." }
+        ],
+        closed: true
+      },
+      { type: "text", text: "Hello" },
+      { type: "text", text: " there." }
+    ]
+    expect(read(answer({}, { content })).choices[0]).toMatchObject({ content: "Hello there.", reasoning: "Hm. Yes." })
+    const events = deltas(
+      stream(delta({ content: content.slice(0, 1) }), delta({ content: content.slice(1) }), delta({}, "stop"))
+    )
+    expect(events).toEqual([
+      { _tag: "Delta", index: 0, reasoning: "Hm. Yes." },
+      { _tag: "Delta", index: 0, content: "Hello there." },
+      { _tag: "Delta", index: 0, finishReason: "stop" }
+    ])
+  })
+
+  test.each([
+    ["OpenAI's object", { error: { message: "Too long.", code: null } }, "Too long."],
+    [
+      "a list of one (Google)",
+      [{ error: { code: 400, message: "Too long.", status: "INVALID_ARGUMENT" } }],
+      "Too long."
+    ],
+    ["a message alone", { object: "error", message: "Too long.", type: "invalid_request_error" }, "Too long."],
+    [
+      "places (Mistral)",
+      {
+        detail: [{ type: "extra_forbidden", loc: ["body", "messages", 0, "x"], msg: "Extra inputs are not permitted" }]
+      },
+      "body.messages.0.x: Extra inputs are not permitted"
+    ],
+    [
+      "places in a message (Mistral)",
+      { object: "error", message: { detail: [{ loc: ["body", "user"], msg: "Extra inputs are not permitted" }] } },
+      "body.user: Extra inputs are not permitted"
+    ],
+    ["nothing known", { status: "bad" }, undefined],
+    ["an empty list", [], undefined],
+    ["no JSON", undefined, undefined]
+  ])("that is a refusal has the vendor's words: %s", (_, body, words) => {
+    expect(openAiChat.errorText(body)).toBe(words)
+  })
+
   test.each([
     ["priority", { serviceTier: "priority" }],
     ["fast", { serviceTier: "priority" }],
@@ -237,6 +288,28 @@ describe("a streamed answer", () => {
       { index: 1, id: "b", name: "two", arguments: "{" },
       { index: 0, arguments: ":1}" },
       { index: 1, arguments: "}" }
+    ])
+  })
+
+  test("tells calls apart that have one index or none (Google), and keeps a call whose pieces have ids of their own", () => {
+    const whole = (id: string, head: object = {}) =>
+      delta({ tool_calls: [{ ...head, id, type: "function", function: { name: "f", arguments: `{"id":"${id}"}` } }] })
+    for (const head of [{}, { index: 0 }]) {
+      const events = deltas(stream(whole("a", head), whole("b", head), delta({}, "stop")))
+      expect(events.flatMap(({ toolCalls }) => toolCalls ?? [])).toEqual([
+        { index: 0, id: "a", name: "f", arguments: `{"id":"a"}` },
+        { index: 1, id: "b", name: "f", arguments: `{"id":"b"}` }
+      ])
+      expect(events.at(-1)?.finishReason).toBe("tool_calls")
+    }
+    const pieces = stream(
+      delta({ tool_calls: [{ index: 0, id: "a", function: { name: "f", arguments: "{" } }] }),
+      delta({ tool_calls: [{ index: 0, id: "z", function: { name: null, arguments: "}" } }] }),
+      delta({}, "tool_calls")
+    )
+    expect(deltas(pieces).flatMap(({ toolCalls }) => toolCalls ?? [])).toEqual([
+      { index: 0, id: "a", name: "f", arguments: "{" },
+      { index: 0, arguments: "}" }
     ])
   })
 

@@ -171,6 +171,107 @@ describe("a request to a vendor of OpenAI's kind", () => {
     expect(JSON.stringify(body)).not.toContain("~r1~")
   })
 
+  test("has a signature that the vendor wants back, beside the call it came with, for that vendor only", () => {
+    const extra_content = { google: { thought_signature: "c2lnbmVk" } }
+    const answer = openAiChat.read({
+      choices: [
+        {
+          index: 0,
+          finish_reason: "tool_calls",
+          message: {
+            content: null,
+            tool_calls: ["a", "b"].map((id) => ({
+              id,
+              type: "function",
+              function: { name: "look", arguments: "{}" },
+              ...(id === "a" ? { extra_content } : {})
+            }))
+          }
+        }
+      ]
+    })
+    const [choice = expect.fail("no choice")] = Result.getOrThrow(answer).choices
+    const calls = parsed(JSON.stringify({ calls: choice.toolCalls ?? [] }))["calls"] ?? []
+    const ids = (choice.toolCalls ?? []).map(({ id }) => id)
+    const messages = [
+      ...hi,
+      { role: "assistant", tool_calls: calls },
+      ...ids.map((tool_call_id) => ({ role: "tool", tool_call_id, content: "" }))
+    ]
+    const signed = sent({ model: "m", messages }, { ...strict, signsCalls: true })
+    const called = { type: "function", function: { name: "look", arguments: "{}" } }
+    expect(signed["messages"]).toEqual([
+      ...hi,
+      {
+        role: "assistant",
+        tool_calls: [
+          { id: "a", ...called, extra_content },
+          { id: "b", ...called }
+        ]
+      },
+      { role: "tool", tool_call_id: "a", content: "" },
+      { role: "tool", tool_call_id: "b", content: "" }
+    ])
+    expect(JSON.stringify(sent({ model: "m", messages }, openAi.dialect))).not.toContain("extra_content")
+    const foreign = attach("a", { wire: "responses", extra_content })
+    expect(
+      JSON.stringify(
+        sent(
+          { model: "m", messages: [{ role: "assistant", tool_calls: [{ id: foreign, ...called }] }] },
+          { ...strict, signsCalls: true }
+        )
+      )
+    ).not.toContain("extra_content")
+  })
+
+  test.each([
+    ["reasoning", { content: "Hello.", reasoning: "Hm." }],
+    ["reasoning_content", { content: "Hello.", reasoning_content: "Hm." }],
+    [
+      "parts",
+      {
+        content: [
+          { type: "thinking", thinking: [{ type: "text", text: "Hm." }] },
+          { type: "text", text: "Hello." }
+        ]
+      }
+    ]
+  ] as const)("has earlier thoughts where the vendor wants them, however they are named: %s", (thoughts, expected) => {
+    for (const named of [{ reasoning: "Hm." }, { reasoning_content: "Hm." }]) {
+      for (const base of [strict, compatible]) {
+        const messages = [...hi, { role: "assistant", content: "Hello.", ...named }, ...hi]
+        expect(sent({ model: "m", messages }, { ...base, thoughts })["messages"]).toEqual([
+          ...hi,
+          { role: "assistant", ...expected },
+          ...hi
+        ])
+      }
+    }
+    const silent = [...hi, { role: "assistant", content: "Hello.", reasoning: "" }]
+    expect(sent({ model: "m", messages: silent }, { ...strict, thoughts })["messages"]).toEqual([
+      ...hi,
+      { role: "assistant", content: "Hello." }
+    ])
+  })
+
+  test("says what a vendor calls otherwise in its words, and refuses what it has no word for", () => {
+    const request = {
+      model: "m",
+      stream: true,
+      seed: 7,
+      messages: [{ role: "developer", content: "Be brief." }, ...hi]
+    }
+    const quirks = { systemOnly: true, usageUnasked: true, seed: "random_seed", lacks: ["user", "verbosity"] } as const
+    expect(sent(request, { ...strict, ...quirks })).toEqual({
+      model: route.upstreamModel,
+      stream: true,
+      random_seed: 7,
+      messages: [{ role: "system", content: "Be brief." }, ...hi]
+    })
+    const result = lowered({ ...request, verbosity: "low", user: "u" }, { ...strict, ...quirks })
+    expect(Result.isFailure(result) ? result.failure : []).toEqual(["user", "verbosity"])
+  })
+
   test("has no empty lists, which vendors refuse", () => {
     const messages = [...hi, { role: "assistant", content: [], tool_calls: [] }, ...hi]
     expect(sent({ model: "m", messages, tools: [] }, openAi.dialect)).toEqual({

@@ -65,4 +65,23 @@ describe("an event stream", () => {
     while (frames.push(packet) !== null && packets < 20) packets++
     expect(packets).toBeLessThan(10)
   })
+
+  test("is refused when an event has no end, whatever its lines", () => {
+    const frames = new ServerSentEvents()
+    const packet = encoder.encode(`data: ${"x".repeat(1024)}\n`.repeat(1024))
+    let packets = 0
+    while (frames.push(packet) !== null && packets < 20) packets++
+    expect(packets).toBeLessThan(10)
+  })
+
+  test("looks at every byte of a long line once", () => {
+    const frames = new ServerSentEvents()
+    const packet = encoder.encode("x".repeat(256))
+    frames.push(encoder.encode("data: "))
+    const started = performance.now()
+    // 6 MB in 24,000 packets. To begin anew with each of them is 72 GB.
+    for (let packets = 0; packets < 24_000; packets++) expect(frames.push(packet)?.length).toBe(0)
+    expect(frames.push(encoder.encode("\n\n"))?.[0]?.length).toBe(24_000 * 256)
+    expect(performance.now() - started).toBeLessThan(3_000)
+  })
 })

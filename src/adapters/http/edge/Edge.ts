@@ -1,5 +1,5 @@
 import * as NodeHttpServerRequest from "@effect/platform-node/NodeHttpServerRequest"
-import { Cause, Clock, Effect, Exit, Metric, References, type Scope } from "effect"
+import { Cause, Clock, Effect, Exit, Metric, References, Scope } from "effect"
 import { HttpServerError, HttpServerRequest, HttpServerResponse } from "effect/http"
 import { Ids } from "../../../application/ports/runtime/Ids.ts"
 import { StoreUnavailable } from "../../../application/ports/storage/StoreUnavailable.ts"
@@ -123,7 +123,7 @@ export const edge = <R>(
       const path = pathOf(request.url)
       const fiber = yield* Effect.fiber
       drain.enter(fiber)
-      yield* Effect.addFinalizer((exit) => {
+      yield* Scope.addFinalizerExit(yield* Scope.Scope, (exit) => {
         drain.leave(fiber)
         if (Exit.hasInterrupts(exit)) state.status = clientGone
         return finish(request.method, path, state)

@@ -1,5 +1,6 @@
 import { ByteSize, Effect, Schema } from "effect"
 import { HttpIncomingMessage, type HttpServerRequest } from "effect/http"
+import type { Hash } from "node:crypto"
 import type { Source } from "./RequestState.ts"
 
 /** The body is longer than the route takes. */
@@ -36,15 +37,20 @@ export interface JsonBody {
   readonly bytes: number
 }
 
-/** The request's body as JSON: at most `limit` bytes whatever the headers say, strict UTF-8, of bounded depth and number. */
+/**
+ * The request's body as JSON: at most `limit` bytes whatever the headers say, strict UTF-8, of bounded depth and number.
+ * A hash is updated with its bytes.
+ */
 export const read = (
   limit: number,
-  given: RawBody
+  given: RawBody,
+  hash?: Hash
 ): Effect.Effect<JsonBody, BodyTooLarge | InvalidJson | TooIntricate> =>
   Effect.gen(function* () {
     const bytes = yield* given.source.headers.expect === undefined
       ? bytesOf(given.source, limit)
       : awaited(given, limit)
+    hash?.update(bytes)
     if (bytes.byteLength === 0) return yield* new InvalidJson({ detail: "it is empty." })
     const text = yield* Effect.try({
       try: () => utf8.decode(bytes),
@@ -107,7 +113,8 @@ const awaited = ({ request, source }: RawBody, limit: number) =>
           reason._tag === "RequestParseError" && reason.reason === "BodyTooLarge"
             ? new BodyTooLarge({ limit })
             : incomplete
-        )
+        ),
+        Effect.map((bytes) => Buffer.from(bytes))
       )
 
 const incomplete = new InvalidJson({ detail: "it broke off before its end." })

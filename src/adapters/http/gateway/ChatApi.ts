@@ -1,6 +1,7 @@
 import { Schema } from "effect"
 import { HttpApiEndpoint, HttpApiGroup, HttpApiSchema, OpenApi } from "effect/http-api"
 import { ChatRequest } from "../../../domain/completion/ChatRequest.ts"
+import { IdempotencyKey } from "../../../domain/completion/IdempotencyKey.ts"
 import { documentedErrors } from "./GatewayEnvelope.ts"
 import { KeyRequired } from "./KeyRequired.ts"
 
@@ -56,6 +57,17 @@ export type ChatCompletionWire = typeof ChatCompletionWire.Type
 export const ChatApi = HttpApiGroup.make("chat")
   .add(
     HttpApiEndpoint.post("createChatCompletion", "/v1/chat/completions", {
+      headers: {
+        "Idempotency-Key": Schema.optionalKey(
+          IdempotencyKey.annotate({
+            description:
+              "Names this request, so that it is answered once however often it is sent: for 24 hours the same key " +
+              "with the same body gets the stored answer again, with the header Idempotent-Replayed, and is not " +
+              "charged. While the first still runs: 409, retryable. With another body: 409, not retryable. A request " +
+              "that failed frees its key. Answers over 4 MiB are not stored."
+          })
+        )
+      },
       payload: ChatRequest,
       success: [ChatCompletionWire, Schema.String.pipe(HttpApiSchema.asText({ contentType: "text/event-stream" }))],
       error: documentedErrors

@@ -7,8 +7,12 @@ import { InvalidRequest } from "../../../domain/completion/CompletionErrors.ts"
 import { requestIssues } from "../../../domain/completion/RequestIssues.ts"
 import * as JsonBody from "../edge/JsonBody.ts"
 import { type Answer, completionToWire } from "./ChatWire.ts"
-import { EventStreams, outletOf } from "./EventStreams.ts"
-import type { Handler } from "./Gate.ts"
+import { EventStreams, outletOf, type Recorder } from "./EventStreams.ts"
+import type { Admitted, Handler } from "./Gate.ts"
+import { idempotency, keyed, recorded } from "./Idempotency.ts"
+
+type Completed = Effect.Success<ReturnType<CompleteChat["Service"]["complete"]>>
+type Events = Effect.Success<ReturnType<CompleteChat["Service"]["stream"]>>
 
 /** What a request body may weigh (decisions 2). */
 const bodyLimit = 32 * 1024 * 1024
@@ -27,14 +31,29 @@ const decode = ({ bytes, value }: JsonBody.JsonBody): Effect.Effect<ChatRequest,
 
 const decodeUnknown = Schema.decodeUnknownEffect(ChatRequest)
 
+const toWire = (answer: Answer, { completion, ...charged }: Completed) => completionToWire(answer, completion, charged)
+
 export const ChatHandlers = Effect.gen(function* () {
   const chat = yield* CompleteChat
   const streams = yield* EventStreams
   const ids = yield* Ids
+  const answerOnce = yield* idempotency
+
+  const respond = (events: Events, call: ChatCall, answer: Answer, { request, state }: Admitted, recorder?: Recorder) =>
+    streams.respond(
+      events,
+      answer,
+      call.request.stream_options?.include_usage === true,
+      outletOf(request),
+      state,
+      recorder
+    )
 
   const createChatCompletion: Handler = Effect.fnUntraced(function* (admitted) {
-    const { caller, policy, state } = admitted
-    const request = yield* decode(yield* JsonBody.read(bodyLimit, admitted))
+    const { caller, policy, source, state } = admitted
+    const header = source.headers["idempotency-key"]
+    const key = header === undefined ? undefined : yield* keyed(header)
+    const request = yield* decode(yield* JsonBody.read(bodyLimit, admitted, key?.body))
     state.model = request.model
     const answer: Answer = {
       id: `chatcmpl-${yield* ids.next}`,
@@ -48,17 +67,15 @@ export const ChatHandlers = Effect.gen(function* () {
       requestId: state.id,
       rate: { policy, decided: (decision) => void (state.rate = decision) }
     }
-    if (request.stream === true) {
-      return yield* streams.respond(
-        yield* chat.stream(call),
-        answer,
-        request.stream_options?.include_usage === true,
-        outletOf(admitted.request),
-        state
+    if (key !== undefined) {
+      return yield* answerOnce(key, admitted, request.stream === true, (recording) =>
+        request.stream === true
+          ? Effect.flatMap(chat.stream(call), (events) => respond(events, call, answer, admitted, recording))
+          : Effect.flatMap(chat.complete(call), (completed) => recorded(recording, toWire(answer, completed)))
       )
     }
-    const { completion, ...charged } = yield* chat.complete(call)
-    return HttpServerResponse.jsonUnsafe(completionToWire(answer, completion, charged))
+    if (request.stream === true) return yield* respond(yield* chat.stream(call), call, answer, admitted)
+    return HttpServerResponse.jsonUnsafe(toWire(answer, yield* chat.complete(call)))
   })
   return createChatCompletion
 })

@@ -20,7 +20,7 @@ const ping = ": ping\n"
 /** A reader that takes nothing for so long is gone, or means harm: its upstream has waited all the while. */
 const patience = Duration.minutes(5)
 
-const streamHeaders = {
+export const streamHeaders = {
   "content-type": "text/event-stream",
   "cache-control": "no-cache",
   "x-accel-buffering": "no"
@@ -44,6 +44,15 @@ export const outletOf = (request: HttpServerRequest.HttpServerRequest): Outlet =
   throw new TypeError("an event stream needs a response of HTTP/1.1")
 }
 
+/** Is told what a client is sent of a stream, without the pings. */
+export interface Recorder {
+  readonly add: (text: string) => void
+  /** The stream ends well, with this piece. The client gets it afterwards. */
+  readonly complete: (last: string) => Effect.Effect<void>
+  /** The stream ends with an error. The client learns of it afterwards. */
+  readonly discard: Effect.Effect<void>
+}
+
 /** A stream that is being answered. */
 interface Open {
   readonly response: Outlet
@@ -57,14 +66,16 @@ export class EventStreams extends Context.Service<
   {
     /**
      * Answers the request with these events; gives the answer when all of it is written. Straight to Node's response:
-     * every frame passes here, and one that went through a stream and a queue would cost several times more.
+     * every frame passes here, and one that went through a stream and a queue would cost several times more. A client
+     * that leaves interrupts it: then a recorder is not told of any end.
      */
     readonly respond: (
       events: Stream.Stream<ChatEvent, UpstreamFailed>,
       answer: Answer,
       includeUsage: boolean,
       to: Outlet,
-      state: RequestState
+      state: RequestState,
+      recorder?: Recorder
     ) => Effect.Effect<HttpServerResponse.HttpServerResponse>
   }
 >()("gateway/http/EventStreams") {
@@ -102,7 +113,8 @@ export class EventStreams extends Context.Service<
         answer: Answer,
         includeUsage: boolean,
         response: Outlet,
-        state: RequestState
+        state: RequestState,
+        recorder?: Recorder
       ) {
         drain.spare(yield* Effect.fiber)
         const writer = new ChunkWriter(answer, includeUsage)
@@ -116,6 +128,7 @@ export class EventStreams extends Context.Service<
           Stream.runForEachArray(events, (batch) => {
             const text = writer.write(batch)
             if (text === "") return Effect.void
+            recorder?.add(text)
             return Effect.flatMap(Clock.currentTimeMillis, (now) => {
               stream.lastPiece = now
               return response.write(text) ? Effect.void : drained(response)
@@ -125,7 +138,9 @@ export class EventStreams extends Context.Service<
         const stream: Open = { response, lastPiece: yield* Clock.currentTimeMillis, forwarding }
         open.add(stream)
         const exit = yield* Effect.onExit(Fiber.await(forwarding), () => Effect.sync(() => open.delete(stream)))
-        response.end(yield* lastPiece(writer, exit, state.id))
+        const last = yield* lastPiece(writer, exit, state.id)
+        if (recorder !== undefined) yield* Exit.isSuccess(exit) ? recorder.complete(last) : recorder.discard
+        response.end(last)
         return answered
       })
 
@@ -143,7 +158,7 @@ const lastPiece = (
   exit: Exit.Exit<void, UpstreamFailed>,
   requestId: string
 ): Effect.Effect<string> => {
-  if (Exit.isSuccess(exit)) return Effect.succeed("data: [DONE]\n\n")
+  if (Exit.isSuccess(exit)) return Effect.succeed(writer.end)
   if (Cause.hasInterruptsOnly(exit.cause)) return Effect.succeed(writer.error(new ServiceStopping(), requestId))
   const error = Cause.findErrorOption(exit.cause)
   return Option.isSome(error)
@@ -179,6 +194,8 @@ class ChunkWriter {
   /** What every chunk but the last has of the usage. */
   readonly #noUsage: object
   #first = true
+  /** The chunk of the usage, once it is known. */
+  #usage = ""
 
   constructor(answer: Answer, includeUsage: boolean) {
     this.#answer = answer
@@ -194,7 +211,7 @@ class ChunkWriter {
         case "Usage":
           break
         case "Settled":
-          if (this.#includeUsage) text += this.#chunk({ choices: [], usage: usageToWire(event) })
+          if (this.#includeUsage) this.#usage = this.#chunk({ choices: [], usage: usageToWire(event) })
           break
         case "Delta": {
           if (!this.#first && isText(event)) {
@@ -213,6 +230,11 @@ class ChunkWriter {
       }
     }
     return text
+  }
+
+  /** What ends a good stream, in one piece: the usage if it was asked for, and `[DONE]`. */
+  get end(): string {
+    return `${this.#usage}data: [DONE]\n\n`
   }
 
   /** The chunk that ends a failed stream; no `[DONE]` follows it. */

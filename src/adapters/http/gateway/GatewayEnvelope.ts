@@ -13,6 +13,7 @@ import type {
   UpstreamFailed,
   UpstreamRefused
 } from "../../../domain/completion/CompletionErrors.ts"
+import type { IdempotencyKeyBusy, IdempotencyKeyReused } from "../../../domain/completion/IdempotencyErrors.ts"
 import type { InvalidApiKey } from "../../../domain/identity/IdentityErrors.ts"
 import type { RateLimited } from "../../../domain/ratelimit/RatePolicy.ts"
 import type { BodyTooLarge, InvalidJson, TooIntricate } from "../edge/JsonBody.ts"
@@ -34,6 +35,8 @@ export type Envelope = typeof Envelope.Type
 export type GatewayFailure =
   | AccessMethodNotOffered
   | BodyTooLarge
+  | IdempotencyKeyBusy
+  | IdempotencyKeyReused
   | InsufficientCredits
   | InvalidApiKey
   | InvalidJson
@@ -87,6 +90,8 @@ const wires: {
     retryable: false,
     headers: { allow: allowed.join(", ") }
   }),
+  IdempotencyKeyBusy: () => ({ status: 409, code: "conflict", retryable: true, headers: { "retry-after": "1" } }),
+  IdempotencyKeyReused: () => ({ status: 409, code: "conflict", retryable: false }),
   BodyTooLarge: () => ({ status: 413, code: "payload_too_large", retryable: false }),
   RateLimited: ({ retryAfterSeconds }) => ({
     status: 429,

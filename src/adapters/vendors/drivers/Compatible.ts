@@ -12,17 +12,22 @@ export const strict: Dialect = { outputLimit: "max_tokens", extensions: false }
 export const compatibleDriver = (
   id: string,
   baseUrl: string,
-  options: { readonly dialect?: Dialect; readonly modelPrefix?: string } = {}
+  options: {
+    /** What it differs in from `compatible`. */
+    readonly dialect?: Partial<Dialect>
+    /** What its variables begin with, if not with the id. */
+    readonly variable?: string
+  } = {}
 ): Driver => {
-  const variable = id.toUpperCase().replaceAll("-", "_")
+  const variable = options.variable ?? id.toUpperCase().replaceAll("-", "_")
   return {
     id,
     auth: "bearer",
     protocol: openAiChat,
-    dialect: options.dialect ?? compatible,
+    dialect: { ...compatible, ...options.dialect },
     baseUrl,
     keyVariable: `${variable}_API_KEY`,
     baseUrlVariable: `${variable}_BASE_URL`,
-    modelPrefix: options.modelPrefix ?? `${id}/`
+    modelPrefix: `${id}/`
   }
 }

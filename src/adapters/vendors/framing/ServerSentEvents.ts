@@ -1,5 +1,7 @@
-/** A line that never ends must not fill the memory. In UTF-16 units. */
-const longestLine = 8 * 1024 * 1024
+/** A line, or the data of an event, that never ends must not fill the memory. In UTF-16 units. */
+const longest = 8 * 1024 * 1024
+
+const none: ReadonlyArray<string> = []
 
 /**
  * Bytes of an event stream in, the `data` of its events out, by the rules of the HTML standard: any line ending,
@@ -7,14 +9,20 @@ const longestLine = 8 * 1024 * 1024
  */
 export class ServerSentEvents {
   readonly #decoder = new TextDecoder()
+  /** The line under way. */
   #rest = ""
+  /** Whether it ends in a carriage return, which may be the first half of a line break. */
+  #carriage = false
   #data: string | undefined
 
-  /** The data of every event that these bytes complete, or null if a line outgrew all bounds. */
+  /** The data of every event that these bytes complete, or null if a line or an event outgrew all bounds. */
   push(bytes: Uint8Array): ReadonlyArray<string> | null {
-    const text = this.#rest + this.#decoder.decode(bytes, { stream: true })
-    if (text.length > longestLine) return null
-    return this.#read(text)
+    const text = this.#decoder.decode(bytes, { stream: true })
+    if (this.#rest.length + text.length + (this.#data?.length ?? 0) > longest) return null
+    if (this.#carriage || this.#rest === "" || /[\r\n]/.test(text)) return this.#read(this.#rest + text)
+    // A long line comes in many packets: none of them is looked through twice, or copied before the line is whole.
+    this.#rest += text
+    return none
   }
 
   /** The data of the event that was under way when the stream ended. */
@@ -25,16 +33,23 @@ export class ServerSentEvents {
   #read(text: string): ReadonlyArray<string> {
     const events: Array<string> = []
     let start = 0
+    let feed = text.indexOf("\n")
+    let carriage = text.indexOf("\r")
+    this.#carriage = false
     for (;;) {
-      const feed = text.indexOf("\n", start)
-      const carriage = text.indexOf("\r", start)
       const end = carriage !== -1 && (feed === -1 || carriage < feed) ? carriage : feed
-      // A carriage return at the very end may be the first half of a line break.
-      if (end === -1 || (end === carriage && end === text.length - 1)) break
+      if (end === -1) break
+      if (end === carriage && end === text.length - 1) {
+        this.#carriage = true
+        break
+      }
       this.#line(text, start, end, events)
       start = end + (end === carriage && feed === end + 1 ? 2 : 1)
+      // Neither is looked for again where it is known to be ahead, or not to be.
+      if (feed !== -1 && feed < start) feed = text.indexOf("\n", start)
+      if (carriage !== -1 && carriage < start) carriage = text.indexOf("\r", start)
     }
-    this.#rest = text.slice(start)
+    this.#rest = start === 0 ? text : text.slice(start)
     return events
   }
 

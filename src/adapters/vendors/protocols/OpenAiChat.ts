@@ -1,12 +1,18 @@
 import { Option, Predicate, Result, Schema } from "effect"
 import { none, type Usage } from "../../../domain/billing/Usage.ts"
-import type { AssistantMessage, ChatMessage, ToolMessage, ToolPart } from "../../../domain/completion/ChatMessage.ts"
+import type {
+  AssistantMessage,
+  ChatMessage,
+  ToolCall,
+  ToolMessage,
+  ToolPart
+} from "../../../domain/completion/ChatMessage.ts"
 import { type ChatRequest, outputLimit } from "../../../domain/completion/ChatRequest.ts"
 import type { Choice, FinishReason, ServedTier } from "../../../domain/completion/Completion.ts"
 import { InvalidRequest } from "../../../domain/completion/CompletionErrors.ts"
 import type { CompletionEvent, Delta } from "../../../domain/completion/CompletionEvent.ts"
 import type { Issue } from "../../../domain/shared/Issue.ts"
-import { detach } from "../Continuation.ts"
+import { attach, detach, payloadOf } from "../Continuation.ts"
 import type { Dialect, Malformed, Protocol, StreamReader, UpstreamSaid } from "../Protocol.ts"
 
 /**
@@ -16,7 +22,7 @@ import type { Dialect, Malformed, Protocol, StreamReader, UpstreamSaid } from ".
 export const openAiChat: Protocol = {
   path: "/chat/completions",
   write: ({ outputCap, request, route }, dialect) => {
-    const issues = dialect.extensions ? [] : beyondReference(request)
+    const issues = [...lacking(request, dialect), ...(dialect.extensions ? [] : beyondReference(request, dialect))]
     return issues.length > 0
       ? Result.fail(new InvalidRequest({ issues }))
       : Result.succeed(write(request, route.upstreamModel, outputCap, dialect))
@@ -26,7 +32,7 @@ export const openAiChat: Protocol = {
     return failure !== undefined ? Result.fail(failure) : Result.map(decodeAnswer(body), readAnswer)
   },
   reader: () => new Reader(),
-  errorText: (body) => Option.getOrUndefined(Option.map(decodeError(body), ({ error }) => error.message))
+  errorText: (body) => refusalIn(body)
 }
 
 // -- Request ----------------------------------------------------------------------------------------------------------
@@ -40,6 +46,7 @@ const write = (request: ChatRequest, model: string, outputCap: number | undefine
     messages,
     reasoning,
     reasoning_effort,
+    seed,
     service_tier,
     stream,
     stream_options: _streamOptions,
@@ -52,7 +59,7 @@ const write = (request: ChatRequest, model: string, outputCap: number | undefine
   return {
     ...same,
     model,
-    messages: writeMessages(messages),
+    messages: writeMessages(messages, dialect),
     ...(tools.length === 0 ? {} : { tools }),
     ...(limit === undefined
       ? {}
@@ -60,6 +67,7 @@ const write = (request: ChatRequest, model: string, outputCap: number | undefine
         ? { max_completion_tokens: limit }
         : { [dialect.outputLimit]: limit }),
     ...(effort === undefined ? {} : { reasoning_effort: effort }),
+    ...(seed === undefined ? {} : { [dialect.seed ?? "seed"]: seed }),
     ...(service_tier === undefined ? {} : { service_tier: service_tier === "fast" ? "priority" : service_tier }),
     ...(dialect.extensions
       ? {
@@ -69,7 +77,9 @@ const write = (request: ChatRequest, model: string, outputCap: number | undefine
         }
       : {}),
     // Metering needs the usage of every stream, asked for or not.
-    ...(stream === true ? { stream: true, stream_options: { include_usage: true } } : {})
+    ...(stream === true
+      ? { stream: true, ...(dialect.usageUnasked === true ? {} : { stream_options: { include_usage: true } }) }
+      : {})
   }
 }
 
@@ -77,10 +87,14 @@ const write = (request: ChatRequest, model: string, outputCap: number | undefine
 const effortOf = (reasoning: ChatRequest["reasoning"]): string | undefined =>
   typeof reasoning?.["effort"] === "string" ? reasoning["effort"] : undefined
 
+const unknown = (path: string): Issue => ({ path, message: "This model's provider has no such field" })
+
+const lacking = (request: ChatRequest, { lacks = [] }: Dialect): ReadonlyArray<Issue> =>
+  lacks.filter((field) => request[field] !== undefined).map(unknown)
+
 /** What of a request a vendor without extensions has no field for. The answer's usage is the gateway's own affair. */
-const beyondReference = (request: ChatRequest): ReadonlyArray<Issue> => {
+const beyondReference = (request: ChatRequest, { thoughts }: Dialect): ReadonlyArray<Issue> => {
   const { messages, reasoning = {}, reasoning_effort, usage = {} } = request
-  const unknown = (path: string): Issue => ({ path, message: "This model's provider has no such field" })
   const { effort, ...restOfReasoning } = reasoning
   const { include: _include, ...restOfUsage } = usage
   const contradiction =
@@ -102,7 +116,7 @@ const beyondReference = (request: ChatRequest): ReadonlyArray<Issue> => {
     ...Object.keys(restOfReasoning).map((key) => unknown(`reasoning.${key}`)),
     ...Object.keys(restOfUsage).map((key) => unknown(`usage.${key}`)),
     ...messages.flatMap((message, index) =>
-      message.role !== "assistant"
+      message.role !== "assistant" || thoughts !== undefined
         ? []
         : (["reasoning", "reasoning_content"] as const)
             .filter((field) => message[field] !== undefined)
@@ -115,7 +129,7 @@ const beyondReference = (request: ChatRequest): ReadonlyArray<Issue> => {
  * A tool's answer may hold only text on this wire. Its media follow in a user message after the last of the tools'
  * answers, since these have to stand together right behind the calls.
  */
-const writeMessages = (messages: ReadonlyArray<ChatMessage>): ReadonlyArray<object> => {
+const writeMessages = (messages: ReadonlyArray<ChatMessage>, dialect: Dialect): ReadonlyArray<object> => {
   const written: Array<object> = []
   let media: Array<object> = []
   const flush = () => {
@@ -128,18 +142,59 @@ const writeMessages = (messages: ReadonlyArray<ChatMessage>): ReadonlyArray<obje
       continue
     }
     flush()
-    written.push(message.role === "assistant" ? writeAssistant(message) : message)
+    written.push(
+      message.role === "assistant"
+        ? writeAssistant(message, dialect)
+        : message.role === "developer" && dialect.systemOnly === true
+          ? { ...message, role: "system" }
+          : message
+    )
   }
   flush()
   return written
 }
 
-/** Vendors refuse lists without items. What other wires keep in ids is nothing to these. */
-const writeAssistant = ({ content, tool_calls = [], ...same }: AssistantMessage): object => ({
-  ...same,
-  ...(content === undefined ? {} : { content: Array.isArray(content) && content.length === 0 ? "" : content }),
-  ...(tool_calls.length === 0 ? {} : { tool_calls: tool_calls.map((call) => ({ ...call, id: detach(call.id) })) })
+/** Vendors refuse lists without items. The caller's two fields for what was thought have the same text. */
+const writeAssistant = (message: AssistantMessage, dialect: Dialect): object => {
+  const { content, reasoning, reasoning_content, tool_calls = [], ...same } = message
+  const thought = reasoning_content ?? reasoning ?? ""
+  const said = content === undefined ? {} : { content: Array.isArray(content) && content.length === 0 ? "" : content }
+  return {
+    ...same,
+    ...(dialect.thoughts === undefined
+      ? { ...said, reasoning, reasoning_content }
+      : thought === ""
+        ? said
+        : dialect.thoughts === "parts"
+          ? { content: [{ type: "thinking", thinking: [{ type: "text", text: thought }] }, ...partsOf(content)] }
+          : { ...said, [dialect.thoughts]: thought }),
+    ...(tool_calls.length === 0 ? {} : { tool_calls: tool_calls.map((call) => writeCall(call, dialect)) })
+  }
+}
+
+const partsOf = (content: AssistantMessage["content"]): ReadonlyArray<object> =>
+  content == null || content === "" ? [] : typeof content === "string" ? [{ type: "text", text: content }] : content
+
+/** What other wires keep in ids is nothing to this one. */
+const writeCall = ({ id, ...call }: ToolCall, dialect: Dialect): object => ({
+  id: detach(id),
+  ...call,
+  ...(dialect.signsCalls === true
+    ? Option.match(Option.flatMap(payloadOf(id), decodeSigned), {
+        onNone: () => ({}),
+        onSome: ({ extra_content }) => ({ extra_content })
+      })
+    : {})
 })
+
+/** The tag tells it apart from what other wires attach to the same ids. */
+const Signed = Schema.Struct({ wire: Schema.Literal("chat"), extra_content: Schema.JsonObject })
+
+const decodeSigned = Schema.decodeUnknownOption(Signed)
+
+/** The id of a call for the client, with what the vendor wants back with it. */
+const signedId = (id: string, extra: Schema.JsonObject | null | undefined): string =>
+  extra == null ? id : attach(id, { wire: "chat", extra_content: extra } satisfies typeof Signed.Type)
 
 const writeToolAnswer = (message: ToolMessage, media: Array<object>): object => {
   const { content, name, role } = message
@@ -190,8 +245,16 @@ const asUri = (data: string, type: string): string =>
 
 const Maybe = <S extends Schema.Top>(schema: S) => Schema.optionalKey(Schema.NullOr(schema))
 
+/** Mistral's reasoning models answer in parts, some of them thoughts. */
+const Parts = Schema.Array(
+  Schema.Struct({
+    text: Maybe(Schema.String),
+    thinking: Maybe(Schema.Array(Schema.Struct({ text: Maybe(Schema.String) })))
+  })
+)
+
 const texts = {
-  content: Maybe(Schema.String),
+  content: Maybe(Schema.Union([Schema.String, Parts])),
   reasoning: Maybe(Schema.String),
   reasoning_content: Maybe(Schema.String),
   refusal: Maybe(Schema.String)
@@ -208,7 +271,8 @@ const Answer = Schema.Struct({
           Schema.Array(
             Schema.Struct({
               id: Schema.NonEmptyString,
-              function: Schema.Struct({ name: Schema.NonEmptyString, arguments: Schema.String })
+              function: Schema.Struct({ name: Schema.NonEmptyString, arguments: Schema.String }),
+              extra_content: Maybe(Schema.JsonObject)
             })
           )
         )
@@ -221,23 +285,35 @@ const Answer = Schema.Struct({
 
 const decodeAnswer = Schema.decodeUnknownResult(Answer)
 
+/** What is said and what is thought, from wherever the vendor puts it. */
+const spoken = ({ content, reasoning, reasoning_content }: Schema.Struct.Type<typeof texts>) => {
+  const thought = reasoning ?? reasoning_content
+  if (content == null || typeof content === "string") return { content, thought }
+  const said = content.flatMap(({ text }) => text ?? [])
+  const thoughts = content.flatMap(({ thinking }) => thinking?.flatMap(({ text }) => text ?? []) ?? [])
+  return {
+    content: said.length === 0 ? undefined : said.join(""),
+    thought: thoughts.length === 0 ? thought : thoughts.join("")
+  }
+}
+
 const asIndex = (index: number | null | undefined): number | undefined =>
   index != null && index >= 0 ? index : undefined
 
 const readAnswer = (answer: typeof Answer.Type) => ({
   choices: answer.choices.map(({ finish_reason, index, message }, position): Choice => {
-    const reasoning = message.reasoning ?? message.reasoning_content
+    const { content, thought } = spoken(message)
     return {
       index: asIndex(index) ?? position,
       finishReason: readFinish(finish_reason, (message.tool_calls?.length ?? 0) > 0),
-      content: message.content ?? null,
-      ...(typeof reasoning === "string" ? { reasoning } : {}),
+      content: content ?? null,
+      ...(thought == null ? {} : { reasoning: thought }),
       ...(typeof message.refusal === "string" ? { refusal: message.refusal } : {}),
       ...(message.tool_calls == null || message.tool_calls.length === 0
         ? {}
         : {
-            toolCalls: message.tool_calls.map(({ function: called, id }) => ({
-              id,
+            toolCalls: message.tool_calls.map(({ extra_content, function: called, id }) => ({
+              id: signedId(id, extra_content),
               type: "function",
               function: called
             }))
@@ -289,7 +365,8 @@ const Chunk = Schema.Struct({
                 Schema.Struct({
                   index: Maybe(Schema.Int),
                   id: Maybe(Schema.String),
-                  function: Maybe(Schema.Struct({ name: Maybe(Schema.String), arguments: Maybe(Schema.String) }))
+                  function: Maybe(Schema.Struct({ name: Maybe(Schema.String), arguments: Maybe(Schema.String) })),
+                  extra_content: Maybe(Schema.JsonObject)
                 })
               )
             )
@@ -309,7 +386,9 @@ const malformed = (detail: string): Malformed => ({ _tag: "Malformed", detail })
 class Reader implements StreamReader {
   #done = false
   #finished = false
-  readonly #called = new Set<number>()
+  /** By the vendor's index, the last call that has it: which one of the answer it is, and the vendor's id of it. */
+  readonly #calls = new Map<number, { readonly index: number; readonly id: string | null | undefined }>()
+  #called = 0
 
   read(data: string): Result.Result<ReadonlyArray<CompletionEvent>, Malformed | UpstreamSaid> {
     if (data === "[DONE]") {
@@ -341,26 +420,28 @@ class Reader implements StreamReader {
   }
 
   finish(): ReadonlyArray<CompletionEvent> {
-    return this.#finished
-      ? []
-      : [{ _tag: "Delta", index: 0, finishReason: this.#called.size > 0 ? "tool_calls" : "stop" }]
+    return this.#finished ? [] : [{ _tag: "Delta", index: 0, finishReason: this.#called > 0 ? "tool_calls" : "stop" }]
   }
 
   #events(chunk: typeof Chunk.Type): ReadonlyArray<CompletionEvent> {
     const events: Array<CompletionEvent> = []
     for (const { delta, finish_reason, index } of chunk.choices ?? []) {
-      const calls = delta?.tool_calls?.map(({ function: called, id, index: at }, position) => {
-        const call = asIndex(at) ?? position
-        const first = !this.#called.has(call)
-        this.#called.add(call)
+      const calls = delta?.tool_calls?.map(({ extra_content, function: called, id, index: at }, position) => {
+        const place = asIndex(at) ?? position
+        const known = this.#calls.get(place)
+        // Some give every call the same index or none, others every piece of one call an id of its own.
+        const isNext = id != null && id !== "" && id !== known?.id && called?.name != null && called.name !== ""
+        const first = known === undefined || isNext
+        const call = first ? { index: this.#called++, id } : known
+        this.#calls.set(place, call)
         return {
-          index: call,
-          ...(first && id != null ? { id } : {}),
+          index: call.index,
+          ...(first && id != null ? { id: signedId(id, extra_content) } : {}),
           ...(first && called?.name != null ? { name: called.name } : {}),
           ...(called?.arguments == null ? {} : { arguments: called.arguments })
         }
       })
-      const reasoning = delta?.reasoning ?? delta?.reasoning_content
+      const { content, thought } = spoken(delta ?? {})
       // Some repeat the reason with the usage.
       const finished = finish_reason != null && !this.#finished
       if (finished) this.#finished = true
@@ -368,11 +449,11 @@ class Reader implements StreamReader {
         _tag: "Delta",
         index: asIndex(index) ?? 0,
         ...(delta?.role == null ? {} : { role: "assistant" }),
-        ...(delta?.content == null ? {} : { content: delta.content }),
-        ...(typeof reasoning === "string" ? { reasoning } : {}),
+        ...(content == null ? {} : { content }),
+        ...(thought == null ? {} : { reasoning: thought }),
         ...(delta?.refusal == null ? {} : { refusal: delta.refusal }),
         ...(calls === undefined || calls.length === 0 ? {} : { toolCalls: calls }),
-        ...(finished ? { finishReason: readFinish(finish_reason, this.#called.size > 0) } : {}),
+        ...(finished ? { finishReason: readFinish(finish_reason, this.#called > 0) } : {}),
         ...tier(chunk.service_tier)
       }
       events.push(event)
@@ -461,3 +542,32 @@ const inBandError = (body: unknown): UpstreamSaid | undefined =>
         })
       }
     : undefined
+
+const decodeMessage = Schema.decodeUnknownOption(Schema.Struct({ message: Schema.String }))
+
+const Places = Schema.Struct({
+  detail: Schema.Array(
+    Schema.Struct({ loc: Schema.Array(Schema.Union([Schema.String, Schema.Int])), msg: Schema.String })
+  )
+})
+
+const decodePlaces = Schema.decodeUnknownOption(Schema.Union([Places, Schema.Struct({ message: Places })]))
+
+/**
+ * The words of a refusal: in OpenAI's error object, in a list of one such (Google), alone, or place by place where the
+ * request was not of the vendor's schema (Mistral).
+ */
+const refusalIn = (body: unknown): string | undefined => {
+  const [said]: ReadonlyArray<unknown> = Array.isArray(body) ? body : [body]
+  return Option.getOrUndefined(
+    Option.firstSomeOf([
+      Option.map(decodeError(said), ({ error }) => error.message),
+      Option.map(decodeMessage(said), ({ message }) => message),
+      Option.map(decodePlaces(said), (places) =>
+        ("message" in places ? places.message : places).detail
+          .map(({ loc, msg }) => `${loc.join(".")}: ${msg}`)
+          .join("; ")
+      )
+    ])
+  )
+}

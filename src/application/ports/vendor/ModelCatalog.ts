@@ -2,11 +2,17 @@ import { Context, type Option } from "effect"
 import type { AccessMethod } from "../../../domain/catalog/AccessMethod.ts"
 import type { Model } from "../../../domain/catalog/Model.ts"
 
-/** How one access method reaches a model: an upstream, and the model's name there. */
-export interface Route {
-  readonly method: AccessMethod
+/** An upstream, and a model's name there. */
+export interface Place {
   readonly upstream: string
   readonly upstreamModel: string
+}
+
+/** How one access method reaches a model. */
+export interface Route extends Place {
+  readonly method: AccessMethod
+  /** Where the model is had when the upstream fails, in this order. The operator's own: for `service` only. */
+  readonly fallbacks?: ReadonlyArray<Place>
 }
 
 /** With the operator's key, against the caller's credit; the others need a key of the caller's organization. */

@@ -19,7 +19,10 @@ export interface UpstreamCall {
 /** Why a call gave nothing: the request cannot be expressed on this wire, or the upstream refused it or failed. */
 export type CallError = InvalidRequest | UpstreamRefused | UpstreamFailed
 
-/** The model vendors. Interrupting a call, or closing the scope of a stream, closes the connection at once. */
+/**
+ * The model vendors. A call that an upstream fails before the first byte of its answer goes to the route's fallbacks in
+ * turn, and fails when none serves. Interrupting a call, or closing the scope of a stream, closes the connection at once.
+ */
 export class Upstreams extends Context.Service<
   Upstreams,
   {

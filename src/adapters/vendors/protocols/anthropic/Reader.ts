@@ -132,8 +132,7 @@ export class Reader implements StreamReader {
   #take(event: Known): Result.Result<ReadonlyArray<CompletionEvent>, Malformed> {
     switch (event.type) {
       case "message_start":
-        this.#usage = event.message.usage
-        return Result.succeed([{ _tag: "Delta", index: 0, role: "assistant", ...readTier(this.#usage) }])
+        return Result.succeed(this.#begin(event.message.usage))
       case "content_block_start":
         return Result.succeed(this.#start(event))
       case "content_block_delta":
@@ -143,6 +142,15 @@ export class Reader implements StreamReader {
       case "message_delta":
         return Result.succeed(this.#message(event))
     }
+  }
+
+  #begin(reported: unknown): ReadonlyArray<CompletionEvent> {
+    this.#usage = reported
+    const usage = readUsage(reported)
+    return [
+      { _tag: "Delta", index: 0, role: "assistant", ...readTier(reported) },
+      ...(usage === undefined ? [] : [{ _tag: "Usage", usage, isOfInput: true } as const])
+    ]
   }
 
   #start({ content_block: block, index }: typeof BlockStart.Type): ReadonlyArray<CompletionEvent> {
@@ -215,7 +223,7 @@ export class Reader implements StreamReader {
     }
   }
 
-  /** The usage of the start is no usage of an answer yet, so it is told only here, where it is about complete. */
+  /** The usage of the start is of the input only; here it is about complete. */
   #message({ delta, usage }: typeof MessageDelta.Type): ReadonlyArray<CompletionEvent> {
     this.#usage = laterUsage(this.#usage, usage)
     const counted = readUsage(this.#usage)
