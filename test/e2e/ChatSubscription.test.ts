@@ -274,7 +274,11 @@ describe.each(stores)("a chat subscription, on $store", ({ options, store }) => 
 
   test("a token that has run out is told apart from a failure that passes", async () => {
     fake.next(refuseDetail(401, "Provided authentication token is expired."))
-    expect(await errorOf(ask(client, by, false))).toMatchObject({ code: "upstream_error", retryable: false })
+    expect(await errorOf(ask(client, by, false))).toMatchObject({
+      code: "upstream_error",
+      message: expect.stringContaining("Your organization's own key has to be replaced."),
+      retryable: false
+    })
     expect(fake.requests).toHaveLength(1)
   })
 

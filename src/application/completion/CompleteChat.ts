@@ -7,7 +7,7 @@ import type { AccessMethodNotOffered, ModelNotFound, NoKeyForAccessMethod } from
 import type { Pricing } from "../../domain/catalog/Pricing.ts"
 import { type ChatRequest, outputLimit } from "../../domain/completion/ChatRequest.ts"
 import type { Completion } from "../../domain/completion/Completion.ts"
-import type { UpstreamFailed } from "../../domain/completion/CompletionErrors.ts"
+import { UpstreamFailed } from "../../domain/completion/CompletionErrors.ts"
 import type { CompletionEvent } from "../../domain/completion/CompletionEvent.ts"
 import { Delivered } from "../../domain/completion/Delivered.ts"
 import type { Caller } from "../../domain/identity/ApiKey.ts"
@@ -133,10 +133,13 @@ export class CompleteChat extends Context.Service<
           Effect.acquireUseRelease(
             begin(call),
             ({ meter, upstreamCall }) =>
-              Effect.flatMap(upstreams.complete(upstreamCall), (completion) => {
-                meter.addWhole(completion)
-                return Effect.map(end(meter), (charged) => ({ completion, ...charged }))
-              }),
+              Effect.flatMap(
+                Effect.mapError(upstreams.complete(upstreamCall), withOwner(upstreamCall)),
+                (completion) => {
+                  meter.addWhole(completion)
+                  return Effect.map(end(meter), (charged) => ({ completion, ...charged }))
+                }
+              ),
             ({ meter }) => end(meter)
           ).pipe(Effect.tapError(logUpstream(call)))
         )
@@ -146,7 +149,7 @@ export class CompleteChat extends Context.Service<
           "CompleteChat.stream",
           Effect.acquireRelease(begin(call), ({ meter }) => end(meter)).pipe(
             Effect.flatMap(({ meter, upstreamCall }) =>
-              Effect.map(upstreams.stream(upstreamCall), (events) =>
+              Effect.map(Effect.mapError(upstreams.stream(upstreamCall), withOwner(upstreamCall)), (events) =>
                 events.pipe(
                   Stream.mapArray((batch) => {
                     for (const event of batch) meter.add(event)
@@ -223,6 +226,14 @@ class Meter {
     }
   }
 }
+
+/** Says of a failure whose key it was. */
+const withOwner =
+  ({ apiKey }: UpstreamCall) =>
+  (error: CallError): CallError =>
+    apiKey !== undefined && error._tag === "UpstreamFailed"
+      ? new UpstreamFailed({ upstream: error.upstream, reason: error.reason, detail: error.detail, ownKey: true })
+      : error
 
 const logUpstream =
   ({ requestId }: ChatCall) =>

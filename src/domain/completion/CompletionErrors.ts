@@ -33,12 +33,17 @@ export class UpstreamFailed extends Schema.TaggedError<UpstreamFailed>()("Upstre
     "circuit_open"
   ]),
   /** For the log: what happened, with the upstream's own words redacted. Never shown to a caller. */
-  detail: Schema.String
+  detail: Schema.String,
+  /** True where the organization's own key was used: then it is the organization that has to mend a refused one. */
+  ownKey: Schema.optionalKey(Schema.Boolean)
 }) {
   override get message() {
-    return `The upstream model provider failed (${this.reason.replaceAll("_", " ")}). ${
-      this.retryable ? "Try again." : "The operator has to mend it."
-    }`
+    const remedy = this.retryable
+      ? "Try again."
+      : this.ownKey === true && this.reason === "credentials_refused"
+        ? "Your organization's own key has to be replaced."
+        : "The operator has to mend it."
+    return `The upstream model provider failed (${this.reason.replaceAll("_", " ")}). ${remedy}`
   }
 
   /** A refusal that concerns the operator (its key, its configuration) is not mended by asking again. */
