@@ -5,6 +5,7 @@ import { HttpServer } from "effect/http"
 import * as Catalogue from "./adapters/catalogue/Catalogue.ts"
 import * as ModelsFile from "./adapters/catalogue/ModelsFile.ts"
 import * as Cli from "./adapters/cli/Cli.ts"
+import { boundHeapGrowth } from "./adapters/config/HeapGrowth.ts"
 import { secret, settings as readSettings, vendorSettings } from "./adapters/config/Settings.ts"
 import * as IdsLive from "./adapters/crypto/IdsLive.ts"
 import * as KeyTextsLive from "./adapters/crypto/KeyTextsLive.ts"
@@ -143,6 +144,7 @@ const useCases = (configuration: Configuration) =>
 // -- Commands ---------------------------------------------------------------------------------------------------------
 
 const serve = Effect.gen(function* () {
+  yield* boundHeapGrowth
   const configured = yield* configuration
   const { drain, host, logFormat, logLevel, otlpEndpoint, port, rates, store } = configured.settings
   const Http = HttpLive.layer({
