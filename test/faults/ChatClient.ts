@@ -1,6 +1,8 @@
 import { Schema } from "effect"
 import { randomUUID } from "node:crypto"
+import { once } from "node:events"
 import type { IncomingHttpHeaders } from "node:http"
+import { connect } from "node:net"
 import { Agent, request } from "undici"
 
 /** Where to ask, and as whom. */
@@ -160,4 +162,27 @@ export const openSlowly = async (caller: Caller): Promise<{ readonly leave: () =
   const { body } = await send(caller, hello({ stream: true }), randomUUID(), abort.signal)
   body.on("error", () => undefined)
   return { leave: () => abort.abort() }
+}
+
+/** A client that asks for a stream and reads so many bytes of it a second: below HTTP, where no buffer reads ahead. */
+export const openTrickling = async (
+  { baseUrl, key }: Caller,
+  { bytesPerSecond, ...more }: { readonly bytesPerSecond: number; readonly model: string }
+): Promise<{ readonly leave: () => void }> => {
+  const { host, hostname, port } = new URL(baseUrl)
+  const body = JSON.stringify(hello({ stream: true, ...more }))
+  const socket = connect(Number(port), hostname).pause()
+  await once(socket, "connect")
+  socket.on("error", () => socket.destroy())
+  socket.write(
+    `POST /v1/chat/completions HTTP/1.1\r\nhost: ${host}\r\nauthorization: Bearer ${key}\r\n` +
+      `content-type: application/json\r\ncontent-length: ${Buffer.byteLength(body)}\r\n\r\n${body}`
+  )
+  const reading = setInterval(() => void socket.read(bytesPerSecond), 1_000)
+  return {
+    leave: () => {
+      clearInterval(reading)
+      socket.destroy()
+    }
+  }
 }

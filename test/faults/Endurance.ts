@@ -16,7 +16,7 @@ import { RunFolder } from "../bench/machine/RunFolder.ts"
 import { type BenchModel, requestBody } from "../bench/Workload.ts"
 
 const minutes = Flag.Int("minutes").pipe(
-  Flag.withDescription("How long to run (1 to 1440)"),
+  Flag.withDescription("How long to run (1 to 1440); in less than 20 the heap still warms up, and that fails"),
   Flag.withSchema(Schema.Int.check(Schema.isBetween({ minimum: 1, maximum: 1_440 }))),
   Flag.withDefault(30)
 )

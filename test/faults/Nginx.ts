@@ -70,7 +70,10 @@ export const startNginx = async ({ buffering = "as shipped", replicas }: NginxOp
   return {
     baseUrl,
     sentTo: async () => {
-      const lines = (await readFile(join(folder, "access.log"), "utf8")).trimEnd().split("\n").map(decodeLine)
+      const lines = (await readFile(join(folder, "access.log"), "utf8"))
+        .trimEnd()
+        .split("\n")
+        .map((line) => decodeLine(line))
       return new Map(lines.map(({ requestId, upstream }) => [requestId, upstream.split(", ")]))
     },
     errors: () => readFile(errorLog, "utf8"),

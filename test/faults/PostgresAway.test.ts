@@ -10,7 +10,7 @@ import { type Answer, ask, billing, type Caller, get, openStream } from "./ChatC
 import { figure, secondsSince } from "./Figures.ts"
 import { expectEnvelope, expectInvariants } from "./Invariants.ts"
 import { startRelay } from "./Relay.ts"
-import { openAccounts } from "./Store.ts"
+import { holdingAccount, openAccounts } from "./Store.ts"
 
 /** A stream of `count` words, one every 100 ms. */
 const words = (count: number) =>
@@ -114,6 +114,32 @@ describe("Postgres that is stopped while the service runs", () => {
     const { events } = await expectInvariants({ services: [service], fake, secrets: [caller.key] })
     const bill = events.filter(({ requestId }) => requestId === stream.requestId)
     expect(bill).toMatchObject([{ output: 40, cost: costOf({ input: 8, output: 40 }), estimated: false }])
+  })
+
+  test("killed while a settlement waits in it: settled once when Postgres is back", async () => {
+    fake.next(words(20))
+    const stream = await openStream(caller)
+    await stream.reached(15)
+    const arrived = fake.requests[0] ?? expect.fail("no request")
+    // The settlement has been sent and cannot commit: the service cannot know what became of it.
+    const locked = holdingAccount(service, "org", async () => {
+      await arrived.ended
+      await sleep(300)
+      await postgres.kill()
+    })
+    await expect(locked).rejects.toThrow()
+    expect(await stream.ended).toBe("done")
+    expect(stream.pieces()).toBe(20)
+
+    await postgres.start()
+    const since = performance.now()
+    const settled = async () =>
+      (await readBooks(service)).events.filter(({ requestId }) => requestId === stream.requestId)
+    await expect.poll(settled, { timeout: 15_000, interval: 100 }).toHaveLength(1)
+    figure("settled after Postgres was killed at the settlement and was back", secondsSince(since))
+    await sleep(6_000)
+    expect(await settled()).toMatchObject([{ output: 20, cost: costOf({ input: 8, output: 20 }), estimated: false }])
+    await expectInvariants({ services: [service], fake, secrets: [caller.key] })
   })
 
   test("away for longer than a lease: the streams of the time are not swept, but settled at their end", async () => {

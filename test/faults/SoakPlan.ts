@@ -97,7 +97,7 @@ export const soakUpstream = (plan: ReadonlyArray<Planned>): SoakUpstream => {
     const attempt = tried.get(one.requestId) ?? 0
     tried.set(one.requestId, attempt + 1)
     const trouble = one.troubles[attempt] ?? "none"
-    if (speaks(trouble, one.stream)) spoke.add(one.requestId)
+    if (speaks(trouble, one.stream)) void request.ended.then(({ sent }) => sent > 0 && spoke.add(one.requestId))
     return answerOf(trouble, one)(request)
   }
   return { answer, spoke }

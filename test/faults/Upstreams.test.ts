@@ -1,3 +1,4 @@
+import type { Socket } from "node:net"
 import { setTimeout as sleep } from "node:timers/promises"
 import { gzipSync } from "node:zlib"
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from "vitest"
@@ -9,7 +10,7 @@ import { type Answer, plain } from "../fixtures/openai/Reply.ts"
 import { freePort, freshDatabase } from "../fixtures/Postgres.ts"
 import { prepareService, type ServiceProcess } from "../fixtures/ServiceProcess.ts"
 import { type Books, readBooks } from "./Books.ts"
-import { ask, type Caller, get, hello, openSlowly, openStream } from "./ChatClient.ts"
+import { ask, type Caller, get, hello, openSlowly, openStream, openTrickling } from "./ChatClient.ts"
 import { figure } from "./Figures.ts"
 import { errorChunk, expectEnvelope, expectInvariants } from "./Invariants.ts"
 import { memoryGrowth } from "./Memory.ts"
@@ -389,6 +390,28 @@ describe("a stream", () => {
     console.log(`a client that does not read: ${(sent / 1e6).toFixed(1)} MB sent`)
     expect(sent).toBeLessThan(30 * 1_024 * 1_024)
     expect(growth).toBeLessThan(mostGrowth)
+    await expect.poll(billed, { timeout: 5_000 }).toHaveLength(1)
+  })
+
+  test("read at 1 KB/s: the upstream is held back, and memory stays flat", async () => {
+    let upstream: Socket | undefined
+    raw.respond((socket) => {
+      upstream = socket
+      socket.write("HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\n\r\n")
+      flood(socket, frame({ choices: [{ index: 0, delta: { content: "word ".repeat(200) } }] }))
+    })
+    const slow = await openTrickling(caller, { model: "raw", bytesPerSecond: 1_024 })
+    // Until every buffer on the way is full.
+    await sleep(3_000)
+    const sent = () => upstream?.bytesWritten ?? 0
+    const full = sent()
+    const growth = await memoryGrowth("a client that reads 1 KB/s", service.pid(), () => sleep(12_000))
+    const more = sent() - full
+    slow.leave()
+    console.log(`a client that reads 1 KB/s: ${(full / 1e6).toFixed(1)} MB sent, then ${more / 1_000} KB more`)
+    expect(full).toBeLessThan(30 * 1_024 * 1_024)
+    expect(more).toBeLessThan(1_024 * 1_024)
+    expect(growth).toBeLessThan(20)
     await expect.poll(billed, { timeout: 5_000 }).toHaveLength(1)
   })
 })
