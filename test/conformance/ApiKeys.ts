@@ -1,5 +1,5 @@
 import { assert, layer } from "@effect/vitest"
-import { Cause, Effect, Exit, type Layer, Option } from "effect"
+import { Cause, Clock, Effect, Exit, type Layer, Option } from "effect"
 import { ApiKeys } from "../../src/application/ports/storage/ApiKeys.ts"
 import type { Ledger } from "../../src/application/ports/storage/Ledger.ts"
 import type { Members } from "../../src/application/ports/storage/Members.ts"
@@ -24,8 +24,27 @@ export const apiKeysSuite = (name: string, store: Layer.Layer<ApiKeys | Members 
           role: "admin",
           keyId: key.id
         })
-        assert.deepStrictEqual(yield* keys.findByDigest(ofKey), Option.some({ key, caller }))
+        const { usableFor, ...found } = Option.getOrThrow(yield* keys.findByDigest(ofKey))
+        assert.deepStrictEqual(found, { key, caller })
+        assert.isAbove(usableFor, 0)
         assert.deepStrictEqual(yield* keys.findByDigest(digest()), Option.none())
+      })
+    )
+
+    it.effect("says for how long a key may be used", () =>
+      Effect.gen(function* () {
+        const keys = yield* ApiKeys
+        const holder = yield* signedUp()
+        const now = yield* Clock.currentTimeMillis
+        const usableFor = Effect.fnUntraced(function* (fields: Partial<ApiKey>) {
+          const ofKey = digest()
+          yield* keys.insert(apiKey(holder, fields), ofKey)
+          return Option.getOrThrow(yield* keys.findByDigest(ofKey)).usableFor
+        })
+        const anHour = 3_600_000
+        assert.closeTo(yield* usableFor({ expiresAt: now + anHour }), anHour, 10_000)
+        assert.strictEqual(yield* usableFor({ expiresAt: now - anHour }), 0)
+        assert.strictEqual(yield* usableFor({ revokedAt: now }), 0)
       })
     )
 

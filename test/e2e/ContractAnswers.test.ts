@@ -1,4 +1,4 @@
-import { afterAll, beforeAll, beforeEach, describe, expect, test } from "vitest"
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from "vitest"
 import * as Contract from "../adapters/http/ContractSchemas.ts"
 import { brokenStreamOf, chunksOf, errorOf, finishOf, messageOf, replyOf } from "../adapters/http/Replies.ts"
 import { completion, type Completion, frame, text, usage } from "../fixtures/openai/Completions.ts"
@@ -263,6 +263,13 @@ describe("answers of chat completions", () => {
   })
 
   describe("failures", () => {
+    // Five in a row would open the upstream's circuit breaker.
+    afterEach(async () => {
+      fake.clear()
+      fake.next(text("Well again."))
+      expect((await ask()).status).toBe(200)
+    })
+
     const before: ReadonlyArray<readonly [string, Answer]> = [
       ["an error", Errors.serverError],
       ["a refused key", Errors.wrongKey("sk-operator-0123456789")],

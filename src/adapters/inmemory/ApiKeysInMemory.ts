@@ -1,4 +1,4 @@
-import { Array, Effect, Layer, Option } from "effect"
+import { Array, Clock, Effect, Layer, Option } from "effect"
 import { ApiKeys } from "../../application/ports/storage/ApiKeys.ts"
 import { ApiKey, Caller } from "../../domain/identity/ApiKey.ts"
 import { oldestFirst } from "./Oldest.ts"
@@ -19,7 +19,7 @@ export const layer = Layer.effect(
           return Effect.void
         }),
       findByDigest: (digest) =>
-        Effect.sync(() => {
+        Effect.map(Clock.currentTimeMillis, (now) => {
           const key = byDigest.get(digest)
           const holder = key && members.get(key.memberId)
           return key === undefined || holder === undefined
@@ -31,7 +31,8 @@ export const layer = Layer.effect(
                   memberId: key.memberId,
                   role: holder.role,
                   keyId: key.id
-                })
+                }),
+                usableFor: key.usableFor(now)
               })
         }),
       list: (organization) =>

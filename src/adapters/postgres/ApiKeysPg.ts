@@ -32,9 +32,11 @@ export const layer = Layer.effect(
 
     const byDigest = SqlSchema.findOneOption({
       Request: Schema.String,
-      Result: Schema.Struct({ ...columns, role: Role }),
+      Result: Schema.Struct({ ...columns, role: Role, now: SafeInt8 }),
       execute: (digest) =>
-        sql`SELECT k.*, m.role FROM api_keys k JOIN members m ON m.id = k.member_id WHERE k.digest = ${digest}`
+        sql`
+          SELECT k.*, m.role, (extract(epoch FROM clock_timestamp()) * 1000)::bigint AS now
+          FROM api_keys k JOIN members m ON m.id = k.member_id WHERE k.digest = ${digest}`
     })
 
     const ofOrganization = SqlSchema.findAll({
@@ -52,10 +54,11 @@ export const layer = Layer.effect(
 
     const findByDigest = Effect.fn("ApiKeys.findByDigest")(function* (digest: string) {
       const row = yield* Effect.catch(briefly(byDigest(digest)), toDefect)
-      return Option.map(row, ({ role, ...key }) => ({
-        key: new ApiKey(key),
-        caller: new Caller({ organizationId: key.organizationId, memberId: key.memberId, role, keyId: key.id })
-      }))
+      return Option.map(row, ({ now, role, ...fields }) => {
+        const key = new ApiKey(fields)
+        const { id: keyId, memberId, organizationId } = key
+        return { key, caller: new Caller({ organizationId, memberId, role, keyId }), usableFor: key.usableFor(now) }
+      })
     })
 
     return ApiKeys.of({

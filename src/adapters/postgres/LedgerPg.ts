@@ -26,12 +26,14 @@ export const layer = Layer.effect(
       Result: Schema.Struct({ balance: Money }),
       execute: ({ amount, note, organizationId }) =>
         sql`
-          WITH entry AS (
+          WITH account AS (
+            UPDATE credit_accounts SET balance = balance + ${amount}
+            WHERE organization_id = ${organizationId} RETURNING organization_id, balance
+          ), entry AS (
             INSERT INTO ledger_entries (organization_id, kind, amount, note)
-            VALUES (${organizationId}, 'grant', ${amount}, ${note})
+            SELECT organization_id, 'grant', ${amount}, ${note} FROM account
           )
-          UPDATE credit_accounts SET balance = balance + ${amount}
-          WHERE organization_id = ${organizationId} RETURNING balance`
+          SELECT balance FROM account`
     })
 
     const readCredit = SqlSchema.findOneOption({

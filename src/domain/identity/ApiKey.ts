@@ -20,8 +20,17 @@ export class ApiKey extends Schema.Class<ApiKey>("ApiKey")({
   expiresAt: Schema.NullOr(Schema.Int),
   revokedAt: Schema.NullOr(Schema.Int)
 }) {
+  /** How long it may still be used, in milliseconds; infinite while it neither expires nor is revoked. */
+  usableFor(now: number): number {
+    return this.revokedAt !== null
+      ? 0
+      : this.expiresAt === null
+        ? Number.POSITIVE_INFINITY
+        : Math.max(0, this.expiresAt - now)
+  }
+
   isUsableAt(now: number): boolean {
-    return this.revokedAt === null && (this.expiresAt === null || now < this.expiresAt)
+    return this.usableFor(now) > 0
   }
 }
 
