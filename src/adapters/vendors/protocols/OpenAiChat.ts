@@ -14,6 +14,7 @@ import type { CompletionEvent, Delta } from "../../../domain/completion/Completi
 import type { Issue } from "../../../domain/shared/Issue.ts"
 import { attach, detach, payloadOf } from "../Continuation.ts"
 import type { Dialect, Malformed, Protocol, StreamReader, UpstreamSaid } from "../Protocol.ts"
+import { asCount } from "./TokenCount.ts"
 
 /**
  * OpenAI's chat completions, and everything compatible with them. The contract's own request has this shape, so what
@@ -520,12 +521,6 @@ const readUsage = (reported: unknown): Usage | undefined => {
 }
 
 const usageField = (usage: Usage | undefined) => (usage === undefined ? {} : { usage })
-
-/** A request of a billion tokens does not exist; a count beyond is nonsense like a negative one. */
-const mostTokens = 1_000_000_000
-
-const asCount = (value: unknown): number | undefined =>
-  Predicate.isNumber(value) && Number.isSafeInteger(value) && value >= 0 && value <= mostTokens ? value : undefined
 
 // -- Errors -----------------------------------------------------------------------------------------------------------
 

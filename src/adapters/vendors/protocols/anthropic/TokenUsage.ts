@@ -1,6 +1,7 @@
 import { Option, Predicate, Schema } from "effect"
 import { none, type Usage } from "../../../../domain/billing/Usage.ts"
 import type { ServedTier } from "../../../../domain/completion/Completion.ts"
+import { asCount } from "../TokenCount.ts"
 
 const Tokens = Schema.optionalKey(Schema.Unknown)
 
@@ -46,9 +47,3 @@ export const readTier = (reported: unknown): { readonly serviceTier?: ServedTier
   const tier = Option.getOrUndefined(decodeUsage(reported))?.service_tier
   return tier === "priority" ? { serviceTier: "priority" } : tier === "standard" ? { serviceTier: "default" } : {}
 }
-
-/** A request of a billion tokens does not exist; a count beyond is nonsense like a negative one. */
-const mostTokens = 1_000_000_000
-
-const asCount = (value: unknown): number | undefined =>
-  Predicate.isNumber(value) && Number.isSafeInteger(value) && value >= 0 && value <= mostTokens ? value : undefined

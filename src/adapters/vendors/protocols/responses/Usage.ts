@@ -1,5 +1,6 @@
-import { Option, Predicate, Schema } from "effect"
+import { Option, Schema } from "effect"
 import { none, type Usage } from "../../../../domain/billing/Usage.ts"
+import { asCount } from "../TokenCount.ts"
 
 const Maybe = <S extends Schema.Top>(schema: S) => Schema.optionalKey(Schema.NullOr(schema))
 
@@ -35,9 +36,3 @@ export const readUsage = (reported: unknown): Usage | undefined => {
     reasoning
   }
 }
-
-/** A request of a billion tokens does not exist; a count beyond is nonsense like a negative one. */
-const mostTokens = 1_000_000_000
-
-const asCount = (value: unknown): number | undefined =>
-  Predicate.isNumber(value) && Number.isSafeInteger(value) && value >= 0 && value <= mostTokens ? value : undefined
