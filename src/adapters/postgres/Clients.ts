@@ -7,7 +7,7 @@ import { pgliteStream } from "./PgliteStream.ts"
 const names = { transformQueryNames: String.camelToSnake, transformResultNames: String.snakeToCamel }
 
 /** Within it a request learns that the server is away. */
-const patience = Duration.seconds(2)
+const patience = Duration.millis(1_500)
 
 /** A Postgres server: a pool of connections. Fails when the server cannot be used now; it may go away later. */
 export const server = (options: { readonly url: Redacted.Redacted; readonly maxConnections: number }) =>
@@ -22,7 +22,7 @@ export const server = (options: { readonly url: Redacted.Redacted; readonly maxC
       }),
       (sql) => sql`SELECT 1`
     )
-  ).pipe(Layer.merge(Layer.succeed(Patience, patience)))
+  ).pipe(Layer.merge(Layer.sync(Patience, () => ({ limit: patience, isSilent: false }))))
 
 /** The embedded PGlite in a directory, on its one connection; nobody else may open the directory meanwhile. */
 export const embedded = (directory: string) =>

@@ -3,11 +3,20 @@ import { SqlError } from "effect/sql"
 
 /**
  * How long a request waits for a statement. A server can hang, or the way to it swallow everything; the embedded store,
- * in this process, cannot.
+ * in this process, cannot. `isSilent` from a statement that got no answer in time until one that does: a request that
+ * needs several must not wait for each as long.
  */
-export const Patience = Context.Reference<Duration.Duration>("gateway/postgres/Patience", {
-  defaultValue: () => Duration.infinity
+export interface Patience {
+  readonly limit: Duration.Duration
+  isSilent: boolean
+}
+
+export const Patience = Context.Reference<Patience>("gateway/postgres/Patience", {
+  defaultValue: () => ({ limit: Duration.infinity, isSilent: false })
 })
+
+/** How long a server that has fallen silent is waited for. */
+const impatience = Duration.millis(250)
 
 /** A report reads more than a request does. */
 const forReports = 5
@@ -18,20 +27,31 @@ export type Patiently = <A, E>(statement: Effect.Effect<A, E>) => Effect.Effect<
 /** For statements that a request waits for (`briefly`), and for reports (`longer`). */
 export const make: Effect.Effect<{ readonly briefly: Patiently; readonly longer: Patiently }> = Effect.map(
   Patience,
-  (patience) => ({ briefly: within(patience), longer: within(Duration.times(patience, forReports)) })
+  (patience) => ({ briefly: within(patience, 1), longer: within(patience, forReports) })
 )
 
 /** To cancel a statement on a server that hangs takes seconds more: that goes on beside. */
 const within =
-  (limit: Duration.Duration): Patiently =>
+  (patience: Patience, times: number): Patiently =>
   (statement) =>
-    Duration.isFinite(limit)
-      ? Effect.flatMap(Effect.forkDetach(statement), (running) =>
-          Fiber.join(running).pipe(
-            Effect.timeoutOrElse({ duration: limit, orElse: () => Effect.fail(noAnswer(limit)) }),
+    Duration.isFinite(patience.limit)
+      ? Effect.flatMap(Effect.forkDetach(statement), (running) => {
+          const duration = patience.isSilent ? impatience : Duration.times(patience.limit, times)
+          return Fiber.await(running).pipe(
+            Effect.timeoutOrElse({
+              duration,
+              orElse: () => {
+                patience.isSilent = true
+                return Effect.fail(noAnswer(duration))
+              }
+            }),
+            Effect.flatMap((exit) => {
+              patience.isSilent = false
+              return exit
+            }),
             Effect.ensuring(Effect.sync(() => running.interruptUnsafe()))
           )
-        )
+        })
       : statement
 
 const noAnswer = (limit: Duration.Duration): SqlError.SqlError => {
