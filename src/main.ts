@@ -146,11 +146,12 @@ const useCases = (configuration: Configuration) =>
 const serve = Effect.gen(function* () {
   yield* boundHeapGrowth
   const configured = yield* configuration
-  const { drain, host, logFormat, logLevel, otlpEndpoint, port, rates, store } = configured.settings
+  const { access, drain, host, logFormat, logLevel, otlpEndpoint, port, rates, store } = configured.settings
   const Http = HttpLive.layer({
     host,
     port,
     drain,
+    access,
     policies: { listModels: rates.models, getBillingSummary: billingSummaryRead, createChatCompletion: rates.chat }
   }).pipe(Layer.catchTag("ServeError", ({ cause }) => stop(`PORT: cannot listen on ${host}:${port}: ${String(cause)}`)))
   return yield* Layer.launch(

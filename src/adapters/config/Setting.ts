@@ -47,6 +47,21 @@ export const HttpUrl = Schema.String.check(
   Schema.makeFilter((value: string) => URL.canParse(value) && /^https?:$/.test(new URL(value).protocol))
 )
 
+/** Origins as browsers send them, divided by commas: `https://app.example.com`. */
+export const Origins = Schema.String.pipe(
+  Schema.decodeTo(
+    Schema.Array(
+      Schema.String.check(
+        Schema.makeFilter((value: string) => URL.canParse(value) && new URL(value).origin === value && value !== "null")
+      )
+    ),
+    {
+      decode: SchemaGetter.transform((value: string) => value.split(",").map((origin) => origin.trim())),
+      encode: SchemaGetter.transform((origins: ReadonlyArray<string>) => origins.join(","))
+    }
+  )
+)
+
 export const PostgresUrl = Schema.String.check(
   Schema.makeFilter((value: string) => URL.canParse(value) && /^postgres(?:ql)?:$/.test(new URL(value).protocol))
 ).pipe(Schema.RedactedFromValue)

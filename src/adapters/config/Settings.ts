@@ -4,7 +4,9 @@ import { chatCompletionsCreate, modelCatalogRead, type RatePolicy } from "../../
 import {
   Deadline,
   HttpUrl,
+  InvalidSetting,
   optional,
+  Origins,
   PostgresUrl,
   Secret,
   takesDeadline,
@@ -39,6 +41,30 @@ const upstreamDeadlines = Effect.gen(function* () {
   }
 })
 
+/** Who may use the runtime: by default anybody on this machine in embedded mode, else whoever has a key (decisions 1). */
+const access = Effect.fnUntraced(function* (embedded: boolean, host: string) {
+  const loopback = /^(?:localhost|127(?:\.\d{1,3}){3}|::1)$/.test(host)
+  const auth = yield* withDefault(
+    "API_AUTH",
+    Schema.Literals(["required", "open"]),
+    "required or open",
+    embedded && loopback ? "open" : "required"
+  )
+  if (auth === "open" && !loopback) {
+    return yield* new InvalidSetting({
+      variable: "API_AUTH",
+      takes: "required, or open with HOST at a loopback address such as 127.0.0.1"
+    })
+  }
+  const origins = yield* withDefault(
+    "CORS_ORIGINS",
+    Origins,
+    "origins such as https://app.example.com, divided by commas",
+    []
+  )
+  return { open: auth === "open", origins }
+})
+
 /** The service's own settings (decisions 10). The first wrong one fails. */
 export const settings = Effect.gen(function* () {
   const databaseUrl = yield* optional("DATABASE_URL", PostgresUrl, "a URL such as postgres://user@host:5432/name")
@@ -53,10 +79,16 @@ export const settings = Effect.gen(function* () {
     onNone: () => ({ _tag: "Embedded", directory }),
     onSome: (url) => ({ _tag: "Server", url, maxConnections })
   })
+  const host = yield* withDefault(
+    "HOST",
+    Schema.String,
+    "an address",
+    store._tag === "Embedded" ? "127.0.0.1" : "0.0.0.0"
+  )
   return {
     store,
     port: yield* withDefault("PORT", wholeNumber(0, 65_535), "a port from 0 to 65535", 8080),
-    host: yield* withDefault("HOST", Schema.String, "an address", store._tag === "Embedded" ? "127.0.0.1" : "0.0.0.0"),
+    host,
     secretsKey: yield* optional(
       "SECRETS_KEY",
       SecretsKey,
@@ -76,6 +108,7 @@ export const settings = Effect.gen(function* () {
       "auto"
     ),
     otlpEndpoint: yield* optional("OTEL_EXPORTER_OTLP_ENDPOINT", HttpUrl, "an http or https URL"),
+    access: yield* access(store._tag === "Embedded", host),
     drain: {
       delay: yield* withDefault("DRAIN_DELAY", Time, takesTime, Duration.seconds(5)),
       timeout: yield* withDefault("DRAIN_TIMEOUT", Time, takesTime, Duration.seconds(30))

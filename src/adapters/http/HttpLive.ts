@@ -9,27 +9,30 @@ import { Gate } from "./gateway/Gate.ts"
 import { gatewayRoutes } from "./gateway/GatewayRoutes.ts"
 import { RatePolicies } from "./gateway/RatePolicies.ts"
 import { operationPaths, OperationRoutes } from "./operations/Operations.ts"
+import { RuntimeAccess } from "./runtime/RuntimeAccess.ts"
+import { runtimePaths, RuntimeRoutes } from "./runtime/RuntimeRoutes.ts"
 
 export interface HttpOptions {
   readonly host: string
   readonly port: number
   readonly drain: DrainOptions
   readonly policies: RatePolicies["Service"]
+  readonly access: RuntimeAccess["Service"]
 }
 
-/** The gateway over HTTP. Stops by draining: see `Drain`. */
+/** The service over HTTP. Stops by draining: see `Drain`. */
 export const layer = (options: HttpOptions) =>
   Drain.onStop.pipe(
     Layer.provideMerge(
       Layer.unwrap(
         Effect.gen(function* () {
           const router = yield* Effect.provideService(
-            HttpRouter.toHttpEffect(OperationRoutes),
+            HttpRouter.toHttpEffect(Layer.merge(OperationRoutes, RuntimeRoutes)),
             HttpRouter.RouterConfig,
             { caseSensitive: true }
           )
           const gateway = yield* gatewayRoutes
-          const routes = [...gateway, ...operationPaths.map((path) => ({ method: "GET", path }))]
+          const routes = [...gateway, ...runtimePaths, ...operationPaths.map((path) => ({ method: "GET", path }))]
           return HttpServer.serve(yield* edge(router, gateway, routes))
         })
       )
@@ -44,5 +47,5 @@ export const layer = (options: HttpOptions) =>
     Layer.provide(NodeHttpServer.layerHttpServices),
     Layer.provide([EventStreams.layer, Gate.layer]),
     Layer.provide(Drain.layer(options.drain)),
-    Layer.provide(Layer.succeed(RatePolicies, options.policies))
+    Layer.provide([Layer.succeed(RatePolicies, options.policies), Layer.succeed(RuntimeAccess, options.access)])
   )

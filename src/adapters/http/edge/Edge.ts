@@ -4,13 +4,15 @@ import { HttpServerError, HttpServerRequest, HttpServerResponse } from "effect/h
 import { Ids } from "../../../application/ports/runtime/Ids.ts"
 import { StoreUnavailable } from "../../../application/ports/storage/StoreUnavailable.ts"
 import { ServiceStopping } from "../../../domain/completion/CompletionErrors.ts"
-import { type GatewayFailure, respond } from "../gateway/GatewayEnvelope.ts"
+import { type GatewayFailure, respond, respondPlainly } from "../gateway/GatewayEnvelope.ts"
 import type { GatewayRoute } from "../gateway/GatewayRoutes.ts"
+import { allowsOrigin, RuntimeAccess } from "../runtime/RuntimeAccess.ts"
+import { corsHeaders, preflight } from "./Cors.ts"
 import { Drain } from "./Drain.ts"
 import { lacksHost, withoutHost } from "./NodeServer.ts"
-import { RequestState } from "./RequestState.ts"
+import { CurrentRequest, RequestState } from "./RequestState.ts"
 import { UnexpectedFailure } from "./RouteErrors.ts"
-import { pathOf, refusal, type RouteEntry } from "./Routes.ts"
+import { pathOf, refusal, type RouteEntry, routeOf } from "./Routes.ts"
 
 /** A caller's request id is kept when it is 1 to 128 visible characters. */
 const acceptableId = /^[\x21-\x7e]{1,128}$/
@@ -62,12 +64,15 @@ export const edge = <R>(
   Effect.gen(function* () {
     const ids = yield* Ids
     const drain = yield* Drain
+    const access = yield* RuntimeAccess
+    const allows = (origin: string) => allowsOrigin(access, origin)
     const known = new Set(routes.map(({ path }) => path))
+    const templates = routes.filter(({ path }) => path.includes(":"))
     const direct = new Map(gateway.map(({ answer, method, path }) => [`${method} ${path}`, answer]))
 
     const finish = Effect.fnUntraced(function* (method: string, path: string, state: RequestState) {
       const ms = (yield* Clock.currentTimeMillis) - state.started
-      const labels = { method, route: known.has(path) ? path : "other" }
+      const labels = { method, route: known.has(path) ? path : (routeOf(templates, path) ?? "other") }
       const { answered, took } = measures({ ...labels, status: String(state.status) })
       yield* Metric.update(answered, 1)
       yield* Metric.update(took, ms / 1000)
@@ -104,11 +109,14 @@ export const edge = <R>(
       if (failure._tag === "StoreUnavailable") {
         yield* Effect.logError("The store cannot be reached.", { requestId }, cause)
       }
-      return respond(failure, requestId)
+      return answerOf(failure, request, requestId)
     })
 
     const routed = (state: RequestState) =>
-      Effect.provideService(router, References.CurrentLogAnnotations, { requestId: state.id })
+      router.pipe(
+        Effect.provideService(CurrentRequest, state),
+        Effect.provideService(References.CurrentLogAnnotations, { requestId: state.id })
+      )
 
     // What is made here once is the effect that answers every request.
     // @effect-diagnostics-next-line returnEffectInGen:off
@@ -128,29 +136,37 @@ export const edge = <R>(
         if (Exit.hasInterrupts(exit)) state.status = clientGone
         return finish(request.method, path, state)
       })
+      const asked = request.headers["origin"] === undefined ? undefined : preflight(allows, request)
       const answers = direct.get(`${request.method === "HEAD" ? "GET" : request.method} ${path}`)
       const answering: Effect.Effect<HttpServerResponse.HttpServerResponse, unknown, R | Scope.Scope> = lacksHost(
         source
       )
-        ? Effect.succeed(respond(withoutHost, state.id))
-        : answers === undefined
-          ? routed(state)
-          : // As the router does: the server itself runs requests uninterruptibly.
-            Effect.interruptible(
-              Effect.catch(answers(request, source, state), (error) => Effect.succeed(respond(error, state.id)))
-            )
+        ? Effect.succeed(answerOf(withoutHost, request, state.id))
+        : asked !== undefined
+          ? Effect.succeed(asked)
+          : answers === undefined
+            ? routed(state)
+            : // As the router does: the server itself runs requests uninterruptibly.
+              Effect.interruptible(
+                Effect.catch(answers(request, source, state), (error) => Effect.succeed(respond(error, state.id)))
+              )
       const answer = yield* Effect.catchCause(answering, (cause) =>
         Cause.hasInterruptsOnly(cause) && !drain.isOver()
           ? Effect.failCause(cause)
           : answerFailure(cause, request, state)
       )
       state.status = answer.status
-      return HttpServerResponse.setHeaders(
-        answer,
-        drain.isClosing() ? { ...state.headers, connection: "close" } : state.headers
-      )
+      return HttpServerResponse.setHeaders(answer, {
+        ...state.headers,
+        ...(request.headers["origin"] === undefined ? {} : corsHeaders(allows, request)),
+        ...(drain.isClosing() ? { connection: "close" } : {})
+      })
     })
   })
+
+/** A failure in the envelope of the half of the service that the path belongs to. */
+const answerOf = (failure: GatewayFailure, { url }: HttpServerRequest.HttpServerRequest, requestId: string) =>
+  /^\/api(?:\/|$)/.test(pathOf(url)) ? respondPlainly(failure) : respond(failure, requestId)
 
 /** Whatever got past the handlers, as one of the failures that have an envelope. */
 const asFailure = (

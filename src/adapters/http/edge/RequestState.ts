@@ -1,4 +1,5 @@
 import type * as NodeHttpServerRequest from "@effect/platform-node/NodeHttpServerRequest"
+import { Context } from "effect"
 import type { Caller } from "../../../domain/identity/ApiKey.ts"
 import type { RateDecision } from "../../../domain/ratelimit/RatePolicy.ts"
 
@@ -37,3 +38,8 @@ export class RequestState {
         }
   }
 }
+
+/** The state of the request being answered, for what the router leads to. */
+export const CurrentRequest = Context.Reference<RequestState>("gateway/http/CurrentRequest", {
+  defaultValue: () => new RequestState("", 0)
+})

@@ -27,6 +27,10 @@ const matches = (template: string, path: string): boolean => {
   )
 }
 
+/** The route that a path belongs to, as metrics name it; undefined if there is none. */
+export const routeOf = (routes: ReadonlyArray<RouteEntry>, path: string): string | undefined =>
+  routes.find((route) => matches(route.path, path))?.path
+
 /** What only unusual targets have: an origin, other ends of the path than `?`, escapes, double slashes, one at the end. */
 const unusual = /^[^/]|[;#%]|\/\/|.\/$/
 

@@ -1,7 +1,7 @@
 import { Schema } from "effect"
 import { HttpApiEndpoint, HttpApiGroup, OpenApi } from "effect/http-api"
+import { KeyRequired } from "../KeyRequired.ts"
 import { documentedErrors } from "./GatewayEnvelope.ts"
-import { KeyRequired } from "./KeyRequired.ts"
 
 const NonNegativeInt = Schema.Int.check(Schema.isGreaterThanOrEqualTo(0))
 

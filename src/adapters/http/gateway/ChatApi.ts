@@ -2,8 +2,8 @@ import { Schema } from "effect"
 import { HttpApiEndpoint, HttpApiGroup, HttpApiSchema, OpenApi } from "effect/http-api"
 import { ChatRequest } from "../../../domain/completion/ChatRequest.ts"
 import { IdempotencyKey } from "../../../domain/completion/IdempotencyKey.ts"
+import { KeyRequired } from "../KeyRequired.ts"
 import { documentedErrors } from "./GatewayEnvelope.ts"
-import { KeyRequired } from "./KeyRequired.ts"
 
 const NonNegativeInt = Schema.Int.check(Schema.isGreaterThanOrEqualTo(0))
 

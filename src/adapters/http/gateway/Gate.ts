@@ -4,6 +4,7 @@ import { Authenticate } from "../../../application/identity/Authenticate.ts"
 import { RateLimits } from "../../../application/ports/storage/RateLimits.ts"
 import type { Caller } from "../../../domain/identity/ApiKey.ts"
 import { type RateDecision, type RatePolicy, refusalOf } from "../../../domain/ratelimit/RatePolicy.ts"
+import { credential } from "../edge/Credential.ts"
 import type { RequestState, Source } from "../edge/RequestState.ts"
 import type { GatewayFailure } from "./GatewayEnvelope.ts"
 
@@ -69,11 +70,3 @@ export class Gate extends Context.Service<
     })
   )
 }
-
-/** What follows the word `Bearer`; "" without it. */
-const credential = (header: string | undefined): string => {
-  const found = header === undefined ? null : bearer.exec(header)
-  return found?.[1] ?? ""
-}
-
-const bearer = /^bearer +(.*)$/i

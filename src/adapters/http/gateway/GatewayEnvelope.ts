@@ -18,6 +18,7 @@ import type { InvalidApiKey } from "../../../domain/identity/IdentityErrors.ts"
 import type { RateLimited } from "../../../domain/ratelimit/RatePolicy.ts"
 import type { BodyTooLarge, InvalidJson, TooIntricate } from "../edge/JsonBody.ts"
 import type { MalformedHttp, MethodNotAllowed, UnexpectedFailure, UnknownRoute } from "../edge/RouteErrors.ts"
+import { messageEnvelope } from "../runtime/envelopes/MessageEnvelope.ts"
 
 /** The error envelope of section 2.4. */
 export const Envelope = Schema.Struct({
@@ -144,6 +145,12 @@ export const respond = (error: GatewayFailure, requestId: string): HttpServerRes
     status,
     headers: { ...headers, "x-should-retry": String(retryable) }
   })
+}
+
+/** The same failure as the runtime tells it: `{error}` of section 7.2. */
+export const respondPlainly = (error: GatewayFailure): HttpServerResponse.HttpServerResponse => {
+  const { headers, status } = wireOf(error)
+  return messageEnvelope(status, error.message, headers)
 }
 
 const documented = (status: number, description: string) =>

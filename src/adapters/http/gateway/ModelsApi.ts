@@ -1,8 +1,8 @@
 import { Schema } from "effect"
 import { HttpApiEndpoint, HttpApiGroup, OpenApi } from "effect/http-api"
 import { AccessMethod } from "../../../domain/catalog/AccessMethod.ts"
+import { KeyRequired } from "../KeyRequired.ts"
 import { documentedErrors } from "./GatewayEnvelope.ts"
-import { KeyRequired } from "./KeyRequired.ts"
 
 const NonNegativeInt = Schema.Int.check(Schema.isGreaterThanOrEqualTo(0))
 const PositiveInt = Schema.Int.check(Schema.isGreaterThan(0))

@@ -4,8 +4,8 @@ import { HttpApiScalar, OpenApi } from "effect/http-api"
 import { PrometheusMetrics } from "effect/observability"
 import { StoreHealth } from "../../../application/ports/storage/StoreHealth.ts"
 import { Drain } from "../edge/Drain.ts"
-import { GatewayApi } from "../gateway/GatewayApi.ts"
 import { isLimited, RatePolicies } from "../gateway/RatePolicies.ts"
+import { ServiceApi } from "./ServiceApi.ts"
 
 /** The process turns: it answers. Says nothing of the store, whose loss no restart mends. */
 const Live = HttpRouter.add("GET", "/health/live", HttpServerResponse.jsonUnsafe({ status: "ok" }))
@@ -36,7 +36,7 @@ const Metrics = PrometheusMetrics.layerHttp({ path: "/metrics" })
 const Description = HttpRouter.use((router) =>
   Effect.gen(function* () {
     const policies = yield* RatePolicies
-    const document = OpenApi.fromApi(GatewayApi)
+    const document = OpenApi.fromApi(ServiceApi)
     const paths = Object.fromEntries(
       Object.entries(document.paths).map(([path, operations]) => [
         path,
@@ -55,7 +55,7 @@ const Description = HttpRouter.use((router) =>
 )
 
 /** The page brings its own script; without the default fonts it fetches nothing from elsewhere. */
-const Docs = HttpApiScalar.layer(GatewayApi, { path: "/docs", scalar: { withDefaultFonts: false } })
+const Docs = HttpApiScalar.layer(ServiceApi, { path: "/docs", scalar: { withDefaultFonts: false } })
 
 export const OperationRoutes = Layer.mergeAll(Live, Ready, Metrics, Description, Docs)
 

@@ -1,0 +1,81 @@
+import { Schema, SchemaAST, SchemaIssue } from "effect"
+
+/** The kinds of mistakes in an input, by the codes that the runtime tells them with (decisions 4). */
+export const IssueCode = Schema.Literals([
+  "unknown_key",
+  "missing_required",
+  "invalid_type",
+  "invalid_enum",
+  "invalid_value",
+  "too_big",
+  "too_small"
+])
+export type IssueCode = typeof IssueCode.Type
+
+/** One mistake, where it stands and of which kind. */
+export interface CodedIssue {
+  readonly path: ReadonlyArray<PropertyKey>
+  readonly code: IssueCode
+  readonly message: string
+}
+
+/** A caller can act on a few mistakes at a time; a hostile input must not make an answer longer than itself. */
+const most = 50
+
+/** Every mistake that a failed decoding found, in its order; of each place the first one. */
+export const codedIssuesOf = (error: Schema.SchemaError): ReadonlyArray<CodedIssue> => {
+  const found = new Map<string, CodedIssue>()
+  const visit = (issue: SchemaIssue.Issue, path: ReadonlyArray<PropertyKey>): void => {
+    if (found.size === most) return
+    if (issue._tag === "Pointer") return visit(issue.issue, [...path, ...issue.path])
+    if (issue._tag === "Encoding") return visit(issue.issue, path)
+    if (issue._tag === "Composite") return issue.issues.forEach((one) => visit(one, path))
+    if (issue._tag === "AnyOf" && issue.issues.length > 0 && !issue.ast.types.every(SchemaAST.isLiteral)) {
+      return issue.issues.forEach((one) => visit(one, path))
+    }
+    const key = JSON.stringify(path.map(String))
+    if (!found.has(key)) found.set(key, { path, code: codeOf(issue), message: messageOf(issue) })
+  }
+  visit(error.issue, [])
+  return [...found.values()]
+}
+
+const codeOf = (
+  issue: Exclude<SchemaIssue.Issue, { readonly _tag: "Pointer" | "Encoding" | "Composite" }>
+): IssueCode => {
+  switch (issue._tag) {
+    case "Filter":
+      return codeOfCheck(issue)
+    case "MissingKey":
+      return "missing_required"
+    case "UnexpectedKey":
+      return "unknown_key"
+    case "AnyOf":
+      return issue.ast.types.every(SchemaAST.isLiteral) ? "invalid_enum" : "invalid_type"
+    case "InvalidType":
+      return SchemaAST.isLiteral(issue.ast) ? "invalid_enum" : "invalid_type"
+    case "InvalidValue":
+    case "Forbidden":
+    case "OneOf":
+      return "invalid_value"
+  }
+}
+
+/** A bound is told apart by its side; of one with two, a value says which it has left. */
+const codeOfCheck = ({ filter }: SchemaIssue.Filter): IssueCode => {
+  const name = filter.annotations?.representation?.id.replace(/^effect\/schema\/is/, "") ?? ""
+  if (/^(?:Max|LessThan)/.test(name)) return "too_big"
+  if (/^(?:Min|GreaterThan|NonEmpty)/.test(name)) return "too_small"
+  return name === "Int" ? "invalid_type" : "invalid_value"
+}
+
+const standard = SchemaIssue.makeFormatterStandardSchemaV1()
+
+const messageOf = (issue: SchemaIssue.Issue): string => standard(issue).issues[0]?.message ?? "Invalid."
+
+/** `a.b[0]`, the way programmers write it. */
+export const renderPath = (path: ReadonlyArray<PropertyKey>): string =>
+  path.reduce<string>(
+    (text, key) => (typeof key === "number" ? `${text}[${key}]` : text === "" ? String(key) : `${text}.${String(key)}`),
+    ""
+  )
