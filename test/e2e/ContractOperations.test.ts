@@ -26,7 +26,10 @@ describe("the operations of the service", () => {
     const description = async () => {
       const { text, type } = await get("/openapi.json")
       expect(type).toMatch(/^application\/json/)
-      return openApi(JSON.parse(text))
+      const { paths, ...rest } = anyPaths(JSON.parse(text))
+      // The runtime's have their own tests.
+      const gateway = Object.entries(paths).filter(([path]) => path.startsWith("/v1/"))
+      return openApi({ ...rest, paths: Object.fromEntries(gateway) })
     }
 
     test("is OpenAPI 3.1.0 of the interface 1.0.0", async () => {
@@ -97,7 +100,7 @@ describe("the operations of the service", () => {
 
     test("refers to nothing that it does not have", async () => {
       const { text } = await get("/openapi.json")
-      const { components } = openApi(JSON.parse(text))
+      const { components } = anyPaths(JSON.parse(text))
       const names = [...text.matchAll(/"\$ref":"#\/components\/schemas\/([^"]+)"/g)].map(([, name]) => name)
       expect(names.length).toBeGreaterThan(0)
       expect(Object.keys(components.schemas)).toEqual(expect.arrayContaining(names))
@@ -237,4 +240,16 @@ const requestBody = Schema.decodeUnknownSync(
       })
     })
   })
+)
+
+const anyPaths = Schema.decodeUnknownSync(
+  Schema.StructWithRest(
+    Schema.Struct({
+      paths: Schema.Record(Schema.String, Schema.Unknown),
+      components: Schema.StructWithRest(Schema.Struct({ schemas: Schema.Record(Schema.String, Schema.Unknown) }), [
+        Schema.Record(Schema.String, Schema.Unknown)
+      ])
+    }),
+    [Schema.Record(Schema.String, Schema.Unknown)]
+  )
 )

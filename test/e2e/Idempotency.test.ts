@@ -7,13 +7,13 @@ import { execute } from "../adapters/http/Sql.ts"
 import { billing } from "../faults/ChatClient.ts"
 import { expectInvariants } from "../faults/Invariants.ts"
 import { writeModels } from "../faults/ModelsFile.ts"
-import { clientOf, openAccounts } from "../faults/Store.ts"
 import { text, usage } from "../fixtures/openai/Completions.ts"
 import * as Errors from "../fixtures/openai/Errors.ts"
 import { type FakeOpenAi, startFakeOpenAi } from "../fixtures/openai/FakeOpenAi.ts"
 import * as Faults from "../fixtures/openai/Faults.ts"
 import { freshDatabase } from "../fixtures/Postgres.ts"
 import { prepareService, type ServiceProcess } from "../fixtures/ServiceProcess.ts"
+import { clientOf, openAccounts } from "../fixtures/Store.ts"
 
 const orgs = [
   "plain",

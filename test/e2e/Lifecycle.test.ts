@@ -8,13 +8,13 @@ import { setTimeout as sleep } from "node:timers/promises"
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from "vitest"
 import { ask, type Caller, get, hello, openStream } from "../faults/ChatClient.ts"
 import { errorChunk, expectEnvelope, expectInvariants, expectNoSecret } from "../faults/Invariants.ts"
-import { appliedMigrations, openAccounts } from "../faults/Store.ts"
 import { frame, text, usage } from "../fixtures/openai/Completions.ts"
 import * as Errors from "../fixtures/openai/Errors.ts"
 import { type FakeOpenAi, startFakeOpenAi } from "../fixtures/openai/FakeOpenAi.ts"
 import * as Faults from "../fixtures/openai/Faults.ts"
 import { freePort, freshDatabase } from "../fixtures/Postgres.ts"
 import { prepareService, type ServiceProcess } from "../fixtures/ServiceProcess.ts"
+import { appliedMigrations, openAccounts } from "../fixtures/Store.ts"
 
 /** A stream of `count` words, one every `ms`. */
 const slow = (count: number, ms: number) =>

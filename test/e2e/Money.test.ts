@@ -4,12 +4,12 @@ import { type Books, costOf, readBooks } from "../faults/Books.ts"
 import { ask, billing, type Caller, hello, openStream } from "../faults/ChatClient.ts"
 import { errorChunk, expectEnvelope, expectInvariants } from "../faults/Invariants.ts"
 import { writeModels } from "../faults/ModelsFile.ts"
-import { openAccounts } from "../faults/Store.ts"
 import { text, usage } from "../fixtures/openai/Completions.ts"
 import { type FakeOpenAi, startFakeOpenAi } from "../fixtures/openai/FakeOpenAi.ts"
 import * as Faults from "../fixtures/openai/Faults.ts"
 import { freshDatabase } from "../fixtures/Postgres.ts"
 import { prepareService, type ServiceProcess } from "../fixtures/ServiceProcess.ts"
+import { openAccounts } from "../fixtures/Store.ts"
 
 /** What "Hi" counts as input: the word, its message, the request. */
 const input = 8

@@ -4,13 +4,13 @@ import { text, usage } from "../fixtures/openai/Completions.ts"
 import { type FakeOpenAi, startFakeOpenAi } from "../fixtures/openai/FakeOpenAi.ts"
 import * as Faults from "../fixtures/openai/Faults.ts"
 import type { ServiceProcess } from "../fixtures/ServiceProcess.ts"
+import { openAccounts } from "../fixtures/Store.ts"
 import { costOf, readBooks } from "./Books.ts"
 import { ask, type Caller, openStream } from "./ChatClient.ts"
 import { figure, secondsSince } from "./Figures.ts"
 import { expectInvariants } from "./Invariants.ts"
 import { type Nginx, nginxProgram, startNginx } from "./Nginx.ts"
 import { inTurn, prepareReplicas } from "./Replicas.ts"
-import { openAccounts } from "./Store.ts"
 
 /** Pieces of a stream and milliseconds between two of them: a second and a half in all. */
 const pieces = 30

@@ -1,7 +1,7 @@
 import { Effect, Schema } from "effect"
 import { SqlClient, SqlSchema } from "effect/sql"
 import { Money, SafeInt8 } from "../../src/adapters/postgres/Columns.ts"
-import { clientOf, type Store } from "./Store.ts"
+import { clientOf, type Store } from "../fixtures/Store.ts"
 
 /** All that a store knows of money, read past the service. Amounts are nano-USD. */
 export interface Books {

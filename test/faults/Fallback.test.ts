@@ -7,12 +7,12 @@ import * as Faults from "../fixtures/openai/Faults.ts"
 import type { Answer } from "../fixtures/openai/Reply.ts"
 import { freePort, freshDatabase } from "../fixtures/Postgres.ts"
 import { prepareService, type ServiceProcess } from "../fixtures/ServiceProcess.ts"
+import { openAccounts } from "../fixtures/Store.ts"
 import { type Books, costOf, readBooks } from "./Books.ts"
 import { type Answer as Answered, ask, type Caller, get, hello, openStream } from "./ChatClient.ts"
 import { figure, secondsSince } from "./Figures.ts"
 import { errorChunk, expectEnvelope, expectInvariants } from "./Invariants.ts"
 import { writeModels } from "./ModelsFile.ts"
-import { openAccounts } from "./Store.ts"
 
 const apiKey = "canary-provider-key-0815"
 

@@ -6,11 +6,11 @@ import * as Faults from "../fixtures/openai/Faults.ts"
 import type { Answer } from "../fixtures/openai/Reply.ts"
 import { freshDatabase } from "../fixtures/Postgres.ts"
 import { prepareService, type ServiceOptions, type ServiceProcess } from "../fixtures/ServiceProcess.ts"
+import { holdingAccount, openAccounts, sweep } from "../fixtures/Store.ts"
 import { type Books, costOf, readBooks } from "./Books.ts"
 import { ask, billing, type Caller, type ChatStream, openStream } from "./ChatClient.ts"
 import { figure, secondsSince } from "./Figures.ts"
 import { expectBalancedBooks, expectInvariants } from "./Invariants.ts"
-import { holdingAccount, openAccounts, sweep } from "./Store.ts"
 
 /** Milliseconds between two pieces of a stream. */
 const pace = 100

@@ -4,10 +4,10 @@ import { text } from "../fixtures/anthropic/Messages.ts"
 import * as Faults from "../fixtures/openai/Faults.ts"
 import { freshDatabase } from "../fixtures/Postgres.ts"
 import { prepareService, type ServiceProcess } from "../fixtures/ServiceProcess.ts"
+import { openAccounts } from "../fixtures/Store.ts"
 import { readBooks } from "./Books.ts"
 import { ask, type Caller, hello, openStream } from "./ChatClient.ts"
 import { expectInvariants } from "./Invariants.ts"
-import { openAccounts } from "./Store.ts"
 
 /** A vendor that tells the usage of the input before the first token; see `Upstreams` for one that does not. */
 let fake: FakeAnthropic

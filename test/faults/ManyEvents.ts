@@ -1,6 +1,6 @@
 import { Effect } from "effect"
 import { SqlClient } from "effect/sql"
-import { clientOf, type Store } from "./Store.ts"
+import { clientOf, type Store } from "../fixtures/Store.ts"
 
 /** Requests whose holds are taken, and then settled, by one statement. */
 const atOnce = 500

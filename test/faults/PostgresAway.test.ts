@@ -5,12 +5,12 @@ import { type FakeOpenAi, startFakeOpenAi } from "../fixtures/openai/FakeOpenAi.
 import * as Faults from "../fixtures/openai/Faults.ts"
 import { freshDatabase, type Postgres, startPostgres } from "../fixtures/Postgres.ts"
 import { prepareService, type ServiceProcess } from "../fixtures/ServiceProcess.ts"
+import { holdingAccount, openAccounts } from "../fixtures/Store.ts"
 import { costOf, readBooks } from "./Books.ts"
 import { type Answer, ask, billing, type Caller, get, openStream } from "./ChatClient.ts"
 import { figure, secondsSince } from "./Figures.ts"
 import { expectEnvelope, expectInvariants } from "./Invariants.ts"
 import { startRelay } from "./Relay.ts"
-import { holdingAccount, openAccounts } from "./Store.ts"
 
 /** A stream of `count` words, one every 100 ms. */
 const words = (count: number) =>

@@ -4,13 +4,13 @@ import { afterAll, beforeAll, expect, test } from "vitest"
 import { Envelope } from "../../src/adapters/http/gateway/GatewayEnvelope.ts"
 import { type FakeOpenAi, startFakeOpenAi } from "../fixtures/openai/FakeOpenAi.ts"
 import type { ServiceProcess } from "../fixtures/ServiceProcess.ts"
+import { openAccounts } from "../fixtures/Store.ts"
 import { type Books, costOf, readBooks } from "./Books.ts"
 import { type Caller, hello, send } from "./ChatClient.ts"
 import { figure, secondsSince } from "./Figures.ts"
 import { expectInvariants } from "./Invariants.ts"
 import { inTurn, prepareReplicas } from "./Replicas.ts"
 import { input, type Planned, planSoak, type SoakUpstream, soakUpstream } from "./SoakPlan.ts"
-import { openAccounts } from "./Store.ts"
 
 const requests = Number(process.env["SOAK_REQUESTS"] ?? 20_000)
 /** The same seed plans the same requests. */

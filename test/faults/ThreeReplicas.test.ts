@@ -5,13 +5,13 @@ import { text, usage } from "../fixtures/openai/Completions.ts"
 import { type FakeOpenAi, startFakeOpenAi } from "../fixtures/openai/FakeOpenAi.ts"
 import * as Faults from "../fixtures/openai/Faults.ts"
 import type { ServiceProcess } from "../fixtures/ServiceProcess.ts"
+import { issueKey, leases, openAccounts } from "../fixtures/Store.ts"
 import { costOf, readBooks } from "./Books.ts"
 import { type Answer, ask, type Caller, get, hello, openStream } from "./ChatClient.ts"
 import { figure, secondsSince } from "./Figures.ts"
 import { expectEnvelope, expectInvariants } from "./Invariants.ts"
 import { settleMillion } from "./ManyEvents.ts"
 import { inTurn, prepareReplicas } from "./Replicas.ts"
-import { issueKey, leases, openAccounts } from "./Store.ts"
 
 const tokens = { input: 8, output: 2 }
 const short = text("Good morning.", { usage: usage({ prompt: tokens.input, completion: tokens.output }) })

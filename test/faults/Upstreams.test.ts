@@ -9,6 +9,7 @@ import * as Faults from "../fixtures/openai/Faults.ts"
 import { type Answer, plain } from "../fixtures/openai/Reply.ts"
 import { freePort, freshDatabase } from "../fixtures/Postgres.ts"
 import { prepareService, type ServiceProcess } from "../fixtures/ServiceProcess.ts"
+import { openAccounts } from "../fixtures/Store.ts"
 import { type Books, readBooks } from "./Books.ts"
 import { ask, type Caller, get, hello, openSlowly, openStream, openTrickling } from "./ChatClient.ts"
 import { figure } from "./Figures.ts"
@@ -16,7 +17,6 @@ import { errorChunk, expectEnvelope, expectInvariants } from "./Invariants.ts"
 import { memoryGrowth } from "./Memory.ts"
 import { writeModels } from "./ModelsFile.ts"
 import { flood, type RawUpstream, startRawUpstream } from "./RawUpstream.ts"
-import { openAccounts } from "./Store.ts"
 
 /** Planted where a leak would take them from. */
 const secrets = { provider: "canary-provider-key-4711", body: "sk-canary0upstream0body" }
