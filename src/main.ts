@@ -2,15 +2,23 @@ import * as NodeRuntime from "@effect/platform-node/NodeRuntime"
 import * as NodeServices from "@effect/platform-node/NodeServices"
 import { Cause, Console, Effect, Exit, Layer, Option, Redacted, Schema } from "effect"
 import { HttpServer } from "effect/http"
+import * as PackagedAgentsLive from "./adapters/agents/PackagedAgentsLive.ts"
 import * as Catalogue from "./adapters/catalogue/Catalogue.ts"
 import * as ModelsFile from "./adapters/catalogue/ModelsFile.ts"
+import * as ProvidersLive from "./adapters/catalogue/ProvidersLive.ts"
 import * as Cli from "./adapters/cli/Cli.ts"
 import { boundHeapGrowth } from "./adapters/config/HeapGrowth.ts"
 import { secret, settings as readSettings, vendorSettings } from "./adapters/config/Settings.ts"
 import * as IdsLive from "./adapters/crypto/IdsLive.ts"
 import * as KeyTextsLive from "./adapters/crypto/KeyTextsLive.ts"
+import * as NanoIdsLive from "./adapters/crypto/NanoIdsLive.ts"
 import * as SecretsLive from "./adapters/crypto/SecretsLive.ts"
+import * as EgressLive from "./adapters/egress/EgressLive.ts"
+import * as AgentSourcesLive from "./adapters/filesystem/AgentSourcesLive.ts"
+import * as HostFilesLive from "./adapters/filesystem/HostFilesLive.ts"
+import * as WorkspaceFilesOnDisk from "./adapters/filesystem/WorkspaceFilesOnDisk.ts"
 import * as HttpLive from "./adapters/http/HttpLive.ts"
+import * as McpConnectorLive from "./adapters/mcp/McpConnectorLive.ts"
 import * as ObservabilityLive from "./adapters/observability/ObservabilityLive.ts"
 import * as Clients from "./adapters/postgres/Clients.ts"
 import { reasonOf } from "./adapters/postgres/Failures.ts"
@@ -26,17 +34,34 @@ import { openAiByResponses } from "./adapters/vendors/drivers/OpenAiResponses.ts
 import { ownKeyForms } from "./adapters/vendors/drivers/OwnKeys.ts"
 import { probe } from "./adapters/vendors/Probe.ts"
 import * as VendorsLive from "./adapters/vendors/VendorsLive.ts"
+import * as AgentYamlLive from "./adapters/yaml/AgentYamlLive.ts"
+import { AgentBackups } from "./application/agent/AgentBackups.ts"
+import { AgentConfigs } from "./application/agent/AgentConfigs.ts"
+import { Agents } from "./application/agent/Agents.ts"
+import { ConnectMcpServer } from "./application/agent/ConnectMcpServer.ts"
+import { CurrentAgent } from "./application/agent/CurrentAgent.ts"
+import { Environment } from "./application/agent/Environment.ts"
+import { RunningAgents } from "./application/agent/RunningAgents.ts"
 import { GetBillingSummary } from "./application/billing/GetBillingSummary.ts"
 import { HoldKeeper } from "./application/billing/HoldKeeper.ts"
 import { Models } from "./application/catalog/Models.ts"
 import { CompleteChat } from "./application/completion/CompleteChat.ts"
 import { IdempotencyKeys } from "./application/completion/IdempotencyKeys.ts"
+import { SessionsOfWorkspace } from "./application/conversation/SessionsOfWorkspace.ts"
 import { Accounts } from "./application/identity/Accounts.ts"
 import { Authenticate } from "./application/identity/Authenticate.ts"
 import { FirstStart } from "./application/identity/FirstStart.ts"
 import { ProviderKeyRing } from "./application/identity/ProviderKeyRing.ts"
+import { EffectiveLlm } from "./application/llm/EffectiveLlm.ts"
+import { LlmCatalog } from "./application/llm/LlmCatalog.ts"
+import { LlmConfigs } from "./application/llm/LlmConfigs.ts"
+import { Memories } from "./application/memory/Memories.ts"
+import { TurnRunner } from "./application/ports/runtime/TurnRunner.ts"
 import { StoreHealth } from "./application/ports/storage/StoreHealth.ts"
 import { isService, ModelCatalog } from "./application/ports/vendor/ModelCatalog.ts"
+import { Prompts } from "./application/prompt/Prompts.ts"
+import { Resources } from "./application/resource/Resources.ts"
+import { Search } from "./application/search/Search.ts"
 import { billingSummaryRead } from "./domain/ratelimit/RatePolicy.ts"
 
 /** What stops a start: one line for the operator. */
@@ -100,7 +125,7 @@ type Configuration = Effect.Success<typeof configuration>
 
 // -- Layers -----------------------------------------------------------------------------------------------------------
 
-const Runtime = Layer.merge(IdsLive.layer, KeyTextsLive.layer)
+const Runtime = Layer.mergeAll(IdsLive.layer, KeyTextsLive.layer, NanoIdsLive.layer)
 
 const client = ({ settings: { store } }: Configuration) =>
   (store._tag === "Server" ? Clients.server(store) : Clients.embedded(store.directory)).pipe(
@@ -109,30 +134,63 @@ const client = ({ settings: { store } }: Configuration) =>
     Layer.catchTag("DirectoryInUse", ({ message }) => stop(message))
   )
 
-/** Provider keys are encrypted under SECRETS_KEY; an embedded store, on one machine, makes a key file of its own. */
-const secrets = ({ settings: { secretsKey, store } }: Configuration) =>
-  Option.isSome(secretsKey)
-    ? SecretsLive.layerKey(secretsKey.value)
-    : store._tag === "Embedded"
-      ? SecretsLive.layerFile(store.directory)
-      : SecretsLive.layerNone
-
-const stores = (configuration: Configuration) => Layer.provide(PostgresLive.layer, client(configuration))
+/** The files of workspaces are in a directory of this machine, or where every replica has them, `.env` encrypted. */
+const stores = (configuration: Configuration) => {
+  const { agentSourceRoots, secretsKey, store } = configuration.settings
+  const secrets = Option.isSome(secretsKey) ? SecretsLive.layerKey(secretsKey.value) : SecretsLive.layerNone
+  return (
+    store._tag === "Embedded"
+      ? Layer.provideMerge(WorkspaceFilesOnDisk.layer(store.directory), PostgresLive.layer)
+      : Layer.provide(PostgresLive.layerWithFiles, secrets)
+  ).pipe(Layer.provide(client(configuration)), Layer.merge(AgentSourcesLive.layer(agentSourceRoots)))
+}
 
 const identity = (configuration: Configuration) =>
   Layer.mergeAll(FirstStart.layer, Authenticate.layer, ProviderKeyRing.layer).pipe(
+    Layer.provideMerge(Environment.layer),
     Layer.provideMerge(Accounts.layer),
     Layer.provideMerge(stores(configuration)),
-    Layer.provideMerge(secrets(configuration)),
     Layer.provideMerge(Runtime)
   )
 
 const models = ({ catalogue }: Configuration) =>
   Layer.catchTag(catalogue, "ModelsFileInvalid", ({ message }) => stop(message))
 
+/** The agents of workspaces: their files, what runs, and the MCP servers that it is connected with. */
+const agents = ({ settings: { egress, mcp } }: Configuration) =>
+  Layer.mergeAll(Agents.layer, ConnectMcpServer.layer, LlmConfigs.layer).pipe(
+    Layer.provideMerge(Layer.mergeAll(AgentConfigs.layer, LlmCatalog.layer)),
+    Layer.provideMerge(Layer.mergeAll(AgentBackups.layer, EffectiveLlm.layer, RunningAgents.layer)),
+    Layer.provide(McpConnectorLive.layer(mcp)),
+    Layer.provideMerge(CurrentAgent.layer),
+    Layer.provideMerge(Layer.mergeAll(AgentYamlLive.layer, EgressLive.layer(egress), PackagedAgentsLive.layer)),
+    Layer.provideMerge(ProvidersLive.layer)
+  )
+
+/** What agents can read. Files of this machine never include the service's own. */
+const resources = ({ settings: { agentSourceRoots, store } }: Configuration) =>
+  Layer.provide(
+    Resources.layer,
+    HostFilesLive.layer({ roots: agentSourceRoots, except: store._tag === "Embedded" ? [store.directory] : [] })
+  )
+
+/** Conversations. Nothing submits turns yet, so nothing has to run them: the turn engine's runner takes this place. */
+const conversations = Layer.merge(SessionsOfWorkspace.layer, Search.layer).pipe(
+  Layer.provide(Layer.succeed(TurnRunner, { start: () => Effect.void, wake: () => Effect.void }))
+)
+
 /** Every use case of the gateway, over the configured adapters. */
 const useCases = (configuration: Configuration) =>
-  Layer.mergeAll(CompleteChat.layer, GetBillingSummary.layer, IdempotencyKeys.layer).pipe(
+  Layer.mergeAll(
+    CompleteChat.layer,
+    GetBillingSummary.layer,
+    IdempotencyKeys.layer,
+    Memories.layer,
+    Prompts.layer
+  ).pipe(
+    Layer.merge(resources(configuration)),
+    Layer.merge(conversations),
+    Layer.provideMerge(agents(configuration)),
     Layer.provideMerge(Models.layer),
     Layer.provide(models(configuration)),
     Layer.provide(HoldKeeper.layer),

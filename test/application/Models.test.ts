@@ -1,6 +1,5 @@
 import { assert, describe, it } from "@effect/vitest"
 import { Effect, Layer, Option, Redacted } from "effect"
-import * as SecretsLive from "../../src/adapters/crypto/SecretsLive.ts"
 import * as InMemoryLive from "../../src/adapters/inmemory/InMemoryLive.ts"
 import { Models } from "../../src/application/catalog/Models.ts"
 import { ProviderKeyRing } from "../../src/application/identity/ProviderKeyRing.ts"
@@ -39,7 +38,6 @@ const entries = [
 const layer = Models.layer.pipe(
   Layer.provideMerge(ProviderKeyRing.layer),
   Layer.provideMerge(InMemoryLive.layer),
-  Layer.provide(SecretsLive.layerKey(Redacted.make(new Uint8Array(32)))),
   Layer.provide(
     Layer.succeed(ModelCatalog, {
       entries,

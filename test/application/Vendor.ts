@@ -1,5 +1,4 @@
-import { Context, Effect, Layer, Option, Redacted, Stream } from "effect"
-import * as SecretsLive from "../../src/adapters/crypto/SecretsLive.ts"
+import { Context, Effect, Layer, Option, Stream } from "effect"
 import { Ids } from "../../src/application/ports/runtime/Ids.ts"
 import { Tokenizer } from "../../src/application/ports/runtime/Tokenizer.ts"
 import { type CatalogEntry, ModelCatalog } from "../../src/application/ports/vendor/ModelCatalog.ts"
@@ -112,12 +111,8 @@ const countingIds = Layer.sync(Ids, () => {
   return Ids.of({ next: Effect.sync(() => `id-${++last}`) })
 })
 
-const secrets = SecretsLive.layerKey(Redacted.make(new Uint8Array(32)))
-
 /** Everything that a chat needs but the stores. A token is a word. */
-export const layer = Layer.mergeAll(upstreams, catalog, words, countingIds, secrets).pipe(
-  Layer.provideMerge(Vendor.layer)
-)
+export const layer = Layer.mergeAll(upstreams, catalog, words, countingIds).pipe(Layer.provideMerge(Vendor.layer))
 
 /** A whole answer of one choice. Without a usage, the vendor reports none. */
 export const saying = (content: string, usage?: Partial<Usage>): Completion => ({

@@ -17,6 +17,16 @@ export const organizationsSuite = (name: string, store: Layer.Layer<Organization
       })
     )
 
+    it.effect("finds by id what was put in", () =>
+      Effect.gen(function* () {
+        const organizations = yield* Organizations
+        const made = organization()
+        yield* organizations.insert(made)
+        assert.deepStrictEqual(yield* organizations.findById(made.id), Option.some(made))
+        assert.deepStrictEqual(yield* organizations.findById(organization().id), Option.none())
+      })
+    )
+
     it.effect("opens an account without credit", () =>
       Effect.gen(function* () {
         const made = organization()

@@ -8,7 +8,6 @@ import { none, type Usage } from "../../src/domain/billing/Usage.ts"
 import { ApiKey } from "../../src/domain/identity/ApiKey.ts"
 import { Member } from "../../src/domain/identity/Member.ts"
 import { Organization } from "../../src/domain/identity/Organization.ts"
-import { ProviderKey, ProviderName } from "../../src/domain/identity/ProviderKey.ts"
 import { ApiKeyId, HoldId, MemberId, OrganizationId } from "../../src/domain/shared/Ids.ts"
 import { nanoUsd } from "../../src/domain/shared/Money.ts"
 
@@ -38,18 +37,6 @@ export const apiKey = ({ id: memberId, organizationId }: Member, fields: Partial
   })
 
 export const digest = (): string => crypto.randomUUID().replaceAll("-", "").repeat(2)
-
-export const providerKey = (
-  organizationId: OrganizationId,
-  fields: { readonly provider?: string; readonly hint?: string; readonly createdAt?: number } = {}
-): ProviderKey =>
-  new ProviderKey({
-    organizationId,
-    hint: "abcd",
-    createdAt: 1,
-    ...fields,
-    provider: ProviderName.make(fields.provider ?? "openai")
-  })
 
 /** An organization that is in the store, with so much credit. */
 export const account = Effect.fnUntraced(function* (credit = 0n) {

@@ -54,7 +54,7 @@ const onPglite = Layer.unwrap(
     ),
     PostgresLive.layerEmbedded
   )
-).pipe(Layer.provide(NodeServices.layer))
+).pipe(Layer.provide([SecretsLive.layerNone, NodeServices.layer]))
 
 const stores = [
   { store: "in-memory stores", storage: Layer.fresh(InMemoryLive.layer) },

@@ -6,7 +6,7 @@ import { InvalidProviderKey } from "../../domain/identity/IdentityErrors.ts"
 import { methodOf, type ProviderKey, ProviderName } from "../../domain/identity/ProviderKey.ts"
 import { CommandFailed } from "./Failures.ts"
 import type { Opened } from "./Options.ts"
-import { iso, minute, print, table } from "./Output.ts"
+import { print, table } from "./Output.ts"
 import * as Parameters from "./Parameters.ts"
 
 const provider = Parameters.argument("provider", ProviderName).pipe(
@@ -35,8 +35,7 @@ const toJson = (key: ProviderKey, org: string) => ({
   provider: key.provider,
   org,
   hint: key.hint,
-  access_method: methodOf(key.provider) ?? null,
-  createdAt: iso(key.createdAt)
+  access_method: methodOf(key.provider) ?? null
 })
 
 const set = Command.make(
@@ -49,7 +48,7 @@ const set = Command.make(
     yield* print(
       json,
       toJson(key, org),
-      `Stored the key ${shown(key)} of the provider ${provider} for organization ${org}, encrypted. ` +
+      `Stored the key ${shown(key)} of the provider ${provider} for organization ${org}. ` +
         (method === undefined ? "No access method uses it." : `The access method ${method} uses it.`)
     )
   })
@@ -72,8 +71,7 @@ const list = Command.make(
       [
         { header: "provider", cell: ({ provider }) => provider },
         { header: "key", cell: shown },
-        { header: "access method", cell: ({ provider }) => methodOf(provider) ?? "-" },
-        { header: "created", cell: ({ createdAt }) => minute(createdAt) }
+        { header: "access method", cell: ({ provider }) => methodOf(provider) ?? "-" }
       ],
       `Organization ${org} has stored no provider key.`
     )

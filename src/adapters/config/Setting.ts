@@ -1,4 +1,5 @@
 import { Config, Duration, Effect, Option, Schema, SchemaGetter } from "effect"
+import { isAbsolute } from "node:path"
 
 /** An environment variable has a value that cannot be used. The message is the one line that the operator sees. */
 export class InvalidSetting extends Schema.TaggedError<InvalidSetting>()("InvalidSetting", {
@@ -60,6 +61,14 @@ export const Origins = Schema.String.pipe(
       encode: SchemaGetter.transform((origins: ReadonlyArray<string>) => origins.join(","))
     }
   )
+)
+
+/** Absolute directories, divided by colons like those of `PATH`. */
+export const Directories = Schema.String.pipe(
+  Schema.decodeTo(Schema.Array(Schema.String.check(Schema.makeFilter((value: string) => isAbsolute(value)))), {
+    decode: SchemaGetter.transform((value: string) => value.split(":")),
+    encode: SchemaGetter.transform((directories: ReadonlyArray<string>) => directories.join(":"))
+  })
 )
 
 export const PostgresUrl = Schema.String.check(

@@ -3,6 +3,7 @@ import { SecretsKey } from "../../application/ports/runtime/Secrets.ts"
 import { chatCompletionsCreate, modelCatalogRead, type RatePolicy } from "../../domain/ratelimit/RatePolicy.ts"
 import {
   Deadline,
+  Directories,
   HttpUrl,
   InvalidSetting,
   optional,
@@ -65,6 +66,42 @@ const access = Effect.fnUntraced(function* (embedded: boolean, host: string) {
   return { open: auth === "open", origins }
 })
 
+/**
+ * What of this process's environment the programs get that run as MCP servers (decisions 7): what a program needs to find
+ * its way about a machine, and nothing that could be a secret.
+ */
+const forMcpServers = [
+  "PATH",
+  "HOME",
+  "USER",
+  "LOGNAME",
+  "SHELL",
+  "TERM",
+  "LANG",
+  "LC_ALL",
+  "TZ",
+  "TMPDIR",
+  "NODE_EXTRA_CA_CERTS",
+  "SSL_CERT_FILE",
+  "SSL_CERT_DIR"
+]
+
+/** MCP servers as programs: on a server whoever has a key would run what he wants with the rights of this process. */
+const mcp = Effect.fnUntraced(function* (embedded: boolean) {
+  const stdio = yield* withDefault(
+    "MCP_STDIO",
+    Schema.Literals(["allowed", "refused"]),
+    "allowed or refused",
+    embedded ? "allowed" : "refused"
+  )
+  const environment: Record<string, string> = {}
+  for (const variable of forMcpServers) {
+    const value = yield* optional(variable, Schema.String, "a text")
+    if (Option.isSome(value)) environment[variable] = value.value
+  }
+  return { stdio, environment }
+})
+
 /** The service's own settings (decisions 10). The first wrong one fails. */
 export const settings = Effect.gen(function* () {
   const databaseUrl = yield* optional("DATABASE_URL", PostgresUrl, "a URL such as postgres://user@host:5432/name")
@@ -95,6 +132,7 @@ export const settings = Effect.gen(function* () {
       "32 bytes in base64, as `openssl rand -base64 32` prints them"
     ),
     modelsFile: yield* optional("MODELS_FILE", Schema.String, "the path of a YAML file"),
+    agentSourceRoots: yield* withDefault("AGENT_SOURCE_ROOTS", Directories, "absolute directories, divided by :", []),
     logLevel: yield* withDefault(
       "LOG_LEVEL",
       Schema.Literals(["Trace", "Debug", "Info", "Warn", "Error", "None"]),
@@ -109,6 +147,16 @@ export const settings = Effect.gen(function* () {
     ),
     otlpEndpoint: yield* optional("OTEL_EXPORTER_OTLP_ENDPOINT", HttpUrl, "an http or https URL"),
     access: yield* access(store._tag === "Embedded", host),
+    egress: {
+      allowPrivate:
+        (yield* withDefault(
+          "ALLOW_PRIVATE_UPSTREAMS",
+          Schema.Literals(["true", "false"]),
+          "true or false",
+          store._tag === "Embedded" ? "true" : "false"
+        )) === "true"
+    },
+    mcp: yield* mcp(store._tag === "Embedded"),
     drain: {
       delay: yield* withDefault("DRAIN_DELAY", Time, takesTime, Duration.seconds(5)),
       timeout: yield* withDefault("DRAIN_TIMEOUT", Time, takesTime, Duration.seconds(30))

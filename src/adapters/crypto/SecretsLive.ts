@@ -1,9 +1,9 @@
-import { Effect, FileSystem, Layer, Path, Redacted, Schema, Semaphore } from "effect"
+import { Effect, Layer, Redacted } from "effect"
 import { createCipheriv, createDecipheriv, createHmac, randomBytes } from "node:crypto"
 import {
   SealedText,
   Secrets,
-  SecretsKey,
+  type SecretsKey,
   SecretsUnavailable,
   SecretUnreadable
 } from "../../application/ports/runtime/Secrets.ts"
@@ -18,22 +18,15 @@ const nonceBytes = 12
 const tagBytes = 16
 const headerBytes = 1 + keyIdBytes
 
-/** The key to seal with and the one to open with; `open` makes none. */
-interface Keys {
-  readonly toSeal: Effect.Effect<SecretsKey, SecretsUnavailable>
-  readonly toOpen: Effect.Effect<SecretsKey, SecretsUnavailable>
-}
-
-const make = ({ toOpen, toSeal }: Keys) =>
+const make = (key: Effect.Effect<SecretsKey, SecretsUnavailable>) =>
   Secrets.of({
-    seal: (text, owner) => Effect.map(toSeal, (key) => encrypt(Redacted.value(key), Redacted.value(text), owner)),
+    seal: (text, owner) => Effect.map(key, (key) => encrypt(Redacted.value(key), Redacted.value(text), owner)),
     open: (sealed, owner) =>
-      Effect.flatMap(toOpen, (key) => Effect.map(decrypt(Redacted.value(key), sealed, owner), Redacted.make))
+      Effect.flatMap(key, (key) => Effect.map(decrypt(Redacted.value(key), sealed, owner), Redacted.make))
   })
 
 /** Under the operator's `SECRETS_KEY`. */
-export const layerKey = (key: SecretsKey): Layer.Layer<Secrets> =>
-  Layer.succeed(Secrets, make({ toSeal: Effect.succeed(key), toOpen: Effect.succeed(key) }))
+export const layerKey = (key: SecretsKey): Layer.Layer<Secrets> => Layer.succeed(Secrets, make(Effect.succeed(key)))
 
 /** Without any key: nothing can be sealed, and nothing opened. */
 export const layerNone: Layer.Layer<Secrets> = Layer.suspend(() => {
@@ -44,61 +37,8 @@ export const layerNone: Layer.Layer<Secrets> = Layer.suspend(() => {
         "in base64: openssl rand -base64 32"
     })
   )
-  return Layer.succeed(Secrets, make({ toSeal: missing, toOpen: missing }))
+  return Layer.succeed(Secrets, make(missing))
 })
-
-/** Under the key in the file `secrets.key` of a directory that only this process uses. Made when it is first needed. */
-export const layerFile = (directory: string): Layer.Layer<Secrets, never, FileSystem.FileSystem | Path.Path> =>
-  Layer.effect(
-    Secrets,
-    Effect.gen(function* () {
-      const files = yield* FileSystem.FileSystem
-      const file = (yield* Path.Path).join(directory, "secrets.key")
-      // Of two that seal first at the same time, the second must find the first one's key.
-      const alone = yield* Semaphore.make(1)
-      let known: SecretsKey | undefined
-
-      const unusable = (problem: string) => new SecretsUnavailable({ message: `${file}: ${problem}` })
-
-      const read = files.readFileString(file).pipe(
-        Effect.mapError(({ message, reason }) =>
-          unusable(reason._tag === "NotFound" ? "the file with the key of the stored secrets is gone." : message)
-        ),
-        Effect.flatMap((text) =>
-          Effect.mapError(decodeKey(text.trim()), () => unusable("expected a key of 32 bytes in base64."))
-        )
-      )
-
-      /** Whole or not at all: half a key would lock out every secret after it. */
-      const create = Effect.gen(function* () {
-        const draft = `${file}.new`
-        yield* files.makeDirectory(directory, { recursive: true })
-        const opened = yield* files.open(draft, { flag: "w", mode: 0o600 })
-        yield* opened.writeAll(new TextEncoder().encode(`${randomBytes(32).toString("base64")}\n`))
-        yield* opened.sync
-        yield* files.rename(draft, file)
-      }).pipe(
-        Effect.scoped,
-        Effect.mapError(({ message }) => unusable(message))
-      )
-
-      const exists = Effect.mapError(files.exists(file), ({ message }) => unusable(message))
-
-      const once = (load: Effect.Effect<SecretsKey, SecretsUnavailable>) =>
-        alone.withPermit(
-          Effect.suspend(() =>
-            known === undefined ? Effect.tap(load, (key) => Effect.sync(() => (known = key))) : Effect.succeed(known)
-          )
-        )
-
-      return make({
-        toSeal: once(Effect.flatMap(exists, (there) => (there ? read : Effect.andThen(create, read)))),
-        toOpen: once(read)
-      })
-    })
-  )
-
-const decodeKey = Schema.decodeEffect(SecretsKey)
 
 const encrypt = (key: Uint8Array, text: string, owner: ReadonlyArray<string>): SealedText => {
   const header = headerOf(key)

@@ -29,7 +29,8 @@ export const layer = (options: HttpOptions) =>
           const router = yield* Effect.provideService(
             HttpRouter.toHttpEffect(Layer.merge(OperationRoutes, RuntimeRoutes)),
             HttpRouter.RouterConfig,
-            { caseSensitive: true }
+            // The URI of a resource is a parameter: as long as a whole request's head may be.
+            { caseSensitive: true, maxParamLength: 16_384 }
           )
           const gateway = yield* gatewayRoutes
           const routes = [...gateway, ...runtimePaths, ...operationPaths.map((path) => ({ method: "GET", path }))]

@@ -1,4 +1,4 @@
-import { Array, Effect, Layer } from "effect"
+import { Array, Effect, Layer, Option } from "effect"
 import { Organizations } from "../../application/ports/storage/Organizations.ts"
 import { NameTaken } from "../../domain/identity/IdentityErrors.ts"
 import { zero } from "../../domain/shared/Money.ts"
@@ -22,6 +22,7 @@ export const layer = Layer.effect(
           accounts.set(id, { balance: zero, held: zero, entries: [] })
           return Effect.void
         }),
+      findById: (id) => Effect.sync(() => Option.fromUndefinedOr(organizations.get(id))),
       findByName: (name) => Effect.sync(() => findByName(name)),
       list: Effect.sync(() => oldestFirst(organizations.values()))
     })

@@ -1,5 +1,6 @@
 import { PgClient } from "@effect/sql-pg"
 import { Duration, Effect, Layer, Path, type Redacted, String } from "effect"
+import * as BlobFiles from "./BlobFiles.ts"
 import * as DirectoryLock from "./DirectoryLock.ts"
 import { Patience } from "./Patience.ts"
 import { pgliteStream } from "./PgliteStream.ts"
@@ -24,7 +25,10 @@ export const server = (options: { readonly url: Redacted.Redacted; readonly maxC
     )
   ).pipe(Layer.merge(Layer.sync(Patience, () => ({ limit: patience, isSilent: false }))))
 
-/** The embedded PGlite in a directory, on its one connection; nobody else may open the directory meanwhile. */
+/**
+ * The embedded PGlite in a directory, on its one connection, with the files of blobs beside it; nobody else may open the
+ * directory meanwhile.
+ */
 export const embedded = (directory: string) =>
   PgClient.layerFrom(
     Effect.gen(function* () {
@@ -39,4 +43,11 @@ export const embedded = (directory: string) =>
       )
       return yield* PgClient.makeClient({ ...names, username: "postgres", stream: () => pgliteStream(database) })
     })
+  ).pipe(
+    Layer.merge(
+      Layer.effect(
+        BlobFiles.CurrentBlobFiles,
+        Effect.flatMap(Path.Path, (path) => BlobFiles.make(path.join(directory, "blobs")))
+      )
+    )
   )

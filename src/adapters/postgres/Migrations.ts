@@ -6,6 +6,11 @@ import billing from "./migrations/0002_billing.ts"
 import providerKeys from "./migrations/0003_provider_keys.ts"
 import accountRounds from "./migrations/0004_account_rounds.ts"
 import idempotency from "./migrations/0005_idempotency.ts"
+import workspaces from "./migrations/0006_workspaces.ts"
+import blobs from "./migrations/0007_blobs.ts"
+import memoriesPrompts from "./migrations/0008_memories_prompts.ts"
+import llm from "./migrations/0009_llm.ts"
+import conversations from "./migrations/0010_conversations.ts"
 
 const migrate = Migrator.make({})
 
@@ -19,7 +24,12 @@ export const run = migrate({
     "0002_billing": billing,
     "0003_provider_keys": providerKeys,
     "0004_account_rounds": accountRounds,
-    "0005_idempotency": idempotency
+    "0005_idempotency": idempotency,
+    "0006_workspaces": workspaces,
+    "0007_blobs": blobs,
+    "0008_memories_prompts": memoriesPrompts,
+    "0009_llm": llm,
+    "0010_conversations": conversations
   }),
   table: "schema_migrations"
 }).pipe(Effect.catchTag("SqlError", toDefect), Effect.orDie)

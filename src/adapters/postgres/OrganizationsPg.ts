@@ -3,6 +3,7 @@ import { SqlClient, SqlSchema } from "effect/sql"
 import { Organizations } from "../../application/ports/storage/Organizations.ts"
 import { NameTaken } from "../../domain/identity/IdentityErrors.ts"
 import { Organization } from "../../domain/identity/Organization.ts"
+import { OrganizationId } from "../../domain/shared/Ids.ts"
 import { SafeInt8 } from "./Columns.ts"
 import { isUniqueViolation, toDefect } from "./Failures.ts"
 
@@ -17,6 +18,12 @@ export const layer = Layer.effect(
     const insertRow = SqlSchema.void({
       Request: Row,
       execute: (row) => sql`INSERT INTO organizations ${sql.insert(row)}`
+    })
+
+    const byId = SqlSchema.findOneOption({
+      Request: OrganizationId,
+      Result: Row,
+      execute: (id) => sql`SELECT * FROM organizations WHERE id = ${id}`
     })
 
     const byName = SqlSchema.findOneOption({
@@ -44,6 +51,7 @@ export const layer = Layer.effect(
 
     return Organizations.of({
       insert,
+      findById: (id) => Effect.catch(byId(id), toDefect).pipe(Effect.withSpan("Organizations.findById")),
       findByName: (name) => Effect.catch(byName(name), toDefect).pipe(Effect.withSpan("Organizations.findByName")),
       list: Effect.catch(all(), toDefect).pipe(Effect.withSpan("Organizations.list"))
     })

@@ -1,14 +1,21 @@
-import { Cache, Clock, Context, Duration, Effect, Exit, Layer, Option, Redacted, Schema } from "effect"
+import { Context, Effect, Layer, Option, Redacted, Schema } from "effect"
 import { InvalidProviderKey, NoProviderKey } from "../../domain/identity/IdentityErrors.ts"
-import { hintOf, ProviderKey, ProviderKeyText, type ProviderName } from "../../domain/identity/ProviderKey.ts"
+import {
+  hintOf,
+  ProviderKey,
+  ProviderKeyText,
+  type ProviderName,
+  providerOfVariable,
+  variableOf
+} from "../../domain/identity/ProviderKey.ts"
 import type { OrganizationId } from "../../domain/shared/Ids.ts"
-import { Secrets, type SecretsUnavailable } from "../ports/runtime/Secrets.ts"
-import { ProviderKeys, type StoredProviderKey } from "../ports/storage/ProviderKeys.ts"
+import { Environment } from "../agent/Environment.ts"
+import type { SecretsUnavailable } from "../ports/runtime/Secrets.ts"
 
 /**
- * The provider keys that organizations have stored for themselves (decisions 2). What requests look up is remembered
- * for two seconds, so a key that was removed or replaced stops working everywhere well within five; where it was done,
- * at once.
+ * The provider keys that organizations have stored for themselves (decisions 2): variables of their workspaces' `.env`,
+ * each named after its provider. What is read is at most a second old, so a key that was removed or replaced stops
+ * working everywhere well within five; where it was done, at once.
  */
 export class ProviderKeyRing extends Context.Service<
   ProviderKeyRing,
@@ -21,12 +28,15 @@ export class ProviderKeyRing extends Context.Service<
     ) => Effect.Effect<ProviderKey, InvalidProviderKey | SecretsUnavailable>
     /** In the order of the providers' names. */
     readonly list: (organization: OrganizationId) => Effect.Effect<ReadonlyArray<ProviderKey>>
-    readonly remove: (organization: OrganizationId, provider: ProviderName) => Effect.Effect<ProviderKey, NoProviderKey>
-    /** The providers that the organization has a key of; at most two seconds old. */
+    readonly remove: (
+      organization: OrganizationId,
+      provider: ProviderName
+    ) => Effect.Effect<ProviderKey, NoProviderKey | SecretsUnavailable>
+    /** The providers that the organization has a key of, in the order of their names. */
     readonly providers: (organization: OrganizationId) => Effect.Effect<ReadonlyArray<ProviderName>>
     /**
-     * The text of a key; at most two seconds old. One that does not decrypt is a defect: no caller can mend that, and
-     * the log tells the operator.
+     * The text of a key. A `.env` that does not decrypt is a defect: no caller can mend that, and the log tells the
+     * operator.
      */
     readonly find: (
       organization: OrganizationId,
@@ -37,70 +47,57 @@ export class ProviderKeyRing extends Context.Service<
   static readonly layer = Layer.effect(
     ProviderKeyRing,
     Effect.gen(function* () {
-      const keys = yield* ProviderKeys
-      const secrets = yield* Secrets
+      const environment = yield* Environment
 
-      const known = yield* Cache.makeWith(keys.list, {
-        capacity: 10_000,
-        // A look-up that failed, since the store was away, says nothing of the keys.
-        timeToLive: (exit) => (Exit.isSuccess(exit) ? Duration.seconds(2) : Duration.zero)
-      })
-
-      const set = Effect.fn("ProviderKeyRing.set")(function* (
-        organizationId: OrganizationId,
-        provider: ProviderName,
-        text: Redacted.Redacted
-      ) {
-        const plain = Redacted.value(text)
-        if (!isKeyText(plain)) return yield* new InvalidProviderKey()
-        const sealed = yield* secrets.seal(text, ownerOf(organizationId, provider))
-        const createdAt = yield* Clock.currentTimeMillis
-        const key = new ProviderKey({ organizationId, provider, hint: hintOf(plain), createdAt })
-        yield* Effect.ensuring(keys.put({ key, sealed }), Cache.invalidate(known, organizationId))
-        return key
-      })
+      /** One variable. That of a provider has a name that can be written, and a key's text is a value that can. */
+      const write = (organization: OrganizationId, provider: ProviderName, text: Redacted.Redacted | null) =>
+        environment
+          .set(organization, new Map([[variableOf(provider), text]]))
+          .pipe(Effect.catchTag("InvalidVariable", Effect.die))
 
       const list = Effect.fn("ProviderKeyRing.list")(function* (organization: OrganizationId) {
-        return (yield* keys.list(organization)).map(({ key }) => key)
-      })
-
-      const remove = Effect.fn("ProviderKeyRing.remove")(function* (
-        organization: OrganizationId,
-        provider: ProviderName
-      ) {
-        const forget = Cache.invalidate(known, organization)
-        const removed = yield* Effect.ensuring(keys.remove(organization, provider), forget)
-        return yield* Option.match(removed, {
-          onNone: () => Effect.fail(new NoProviderKey({ provider })),
-          onSome: Effect.succeed
-        })
+        return keysOf(organization, yield* environment.variables(organization))
       })
 
       const find = Effect.fnUntraced(function* (organization: OrganizationId, provider: ProviderName) {
-        const stored = (yield* Cache.get(known, organization)).find(({ key }) => key.provider === provider)
-        if (stored === undefined) return Option.none<Redacted.Redacted>()
-        return Option.some(yield* secrets.open(stored.sealed, ownerOf(organization, provider)))
-      }, Effect.orDie)
+        const text = (yield* environment.variables(organization)).get(variableOf(provider))
+        return Option.filter(Option.fromUndefinedOr(text), (value) => isKeyText(Redacted.value(value)))
+      })
 
       return ProviderKeyRing.of({
-        set,
+        set: Effect.fn("ProviderKeyRing.set")(function* (organizationId, provider, text) {
+          const plain = Redacted.value(text)
+          if (!isKeyText(plain)) return yield* new InvalidProviderKey()
+          yield* write(organizationId, provider, text)
+          return new ProviderKey({ organizationId, provider, hint: hintOf(plain) })
+        }),
         list,
-        remove,
-        providers: (organization) => Effect.map(Cache.get(known, organization), providersOf),
+        remove: Effect.fn("ProviderKeyRing.remove")(function* (organization, provider) {
+          const removed = (yield* list(organization)).find((key) => key.provider === provider)
+          if (removed === undefined) return yield* new NoProviderKey({ provider })
+          yield* write(organization, provider, null)
+          return removed
+        }),
+        providers: (organization) => Effect.map(list(organization), (keys) => keys.map(({ provider }) => provider)),
         find
       })
     })
-  )
+  ).pipe(Layer.provide(Environment.layer))
 }
 
 const isKeyText = Schema.is(ProviderKeyText)
 
-/** A key that is moved to another organization or provider does not open there. */
-const ownerOf = (organization: OrganizationId, provider: ProviderName): ReadonlyArray<string> => [
-  "provider-key",
-  organization,
-  provider
-]
-
-const providersOf = (stored: ReadonlyArray<StoredProviderKey>): ReadonlyArray<ProviderName> =>
-  stored.map(({ key }) => key.provider)
+/** What people wrote into the file and cannot be a key, such as nothing at all, is none. */
+const keysOf = (
+  organizationId: OrganizationId,
+  variables: ReadonlyMap<string, Redacted.Redacted>
+): ReadonlyArray<ProviderKey> =>
+  [...variables]
+    .flatMap(([name, text]) => {
+      const provider = providerOfVariable(name)
+      const plain = Redacted.value(text)
+      return provider === undefined || !isKeyText(plain)
+        ? []
+        : [new ProviderKey({ organizationId, provider, hint: hintOf(plain) })]
+    })
+    .sort((one, other) => (one.provider < other.provider ? -1 : 1))

@@ -20,7 +20,7 @@ const AgentCard = Schema.StructWithRest(
 const contributor = { id: Text, priority: Schema.Int, enabled: Schema.optionalKey(Schema.Boolean) }
 
 /** A part of the system prompt; lower priorities come first. */
-const Contributor = Schema.Union([
+export const Contributor = Schema.Union([
   Schema.Struct({ ...contributor, type: Schema.Literal("static"), content: Schema.String }),
   Schema.Struct({
     ...contributor,
@@ -35,11 +35,14 @@ const Contributor = Schema.Union([
   }),
   Schema.Struct({ ...contributor, type: Schema.Literal("memory"), options: Schema.optionalKey(Settings) })
 ])
+export type Contributor = typeof Contributor.Type
 
 const mcpServer = {
   timeout: Schema.optionalKey(Milliseconds),
   connectionMode: Schema.optionalKey(Schema.Literals(["lenient", "strict"]))
 }
+
+const remote = { url: Text, headers: Schema.optionalKey(Schema.Record(Schema.String, Schema.String)) }
 
 /** How an MCP server is reached. `timeout` is milliseconds for each call. */
 export const McpServerConfig = Schema.Union([
@@ -50,12 +53,8 @@ export const McpServerConfig = Schema.Union([
     args: Schema.optionalKey(Schema.Array(Schema.String)),
     env: Schema.optionalKey(Schema.Record(Schema.String, Schema.String))
   }),
-  Schema.Struct({
-    ...mcpServer,
-    type: Schema.Literals(["sse", "http"]),
-    url: Text,
-    headers: Schema.optionalKey(Schema.Record(Schema.String, Schema.String))
-  })
+  Schema.Struct({ ...mcpServer, ...remote, type: Schema.Literal("sse") }),
+  Schema.Struct({ ...mcpServer, ...remote, type: Schema.Literal("http") })
 ])
 export type McpServerConfig = typeof McpServerConfig.Type
 
@@ -71,7 +70,11 @@ const LlmSection = Schema.Struct({
   baseURL: Schema.optionalKey(Text),
   maxInputTokens: Schema.optionalKey(PositiveInt),
   maxOutputTokens: Schema.optionalKey(PositiveInt),
-  temperature: Schema.optionalKey(Schema.Finite.check(Schema.isBetween({ minimum: 0, maximum: 1 })))
+  temperature: Schema.optionalKey(
+    Schema.Finite.check(Schema.isGreaterThanOrEqualTo(0), Schema.isLessThanOrEqualTo(1))
+  ),
+  /** Types of files that the model is shown, such as `image/*`; those it can take when absent. */
+  allowedMediaTypes: Schema.optionalKey(Schema.Array(Text))
 })
 
 const ToolConfirmation = Schema.Struct({
@@ -131,10 +134,13 @@ export const AgentDocument = Schema.Struct({
   ),
   toolConfirmation: Schema.optionalKey(ToolConfirmation),
   internalResources: Schema.optionalKey(
-    Schema.Struct({
-      enabled: Schema.optionalKey(Schema.Boolean),
-      resources: Schema.optionalKey(Schema.Array(InternalResource))
-    })
+    Schema.Union([
+      Schema.Array(InternalResource),
+      Schema.Struct({
+        enabled: Schema.optionalKey(Schema.Boolean),
+        resources: Schema.optionalKey(Schema.Array(InternalResource))
+      })
+    ])
   ),
   starterPrompts: Schema.optionalKey(Schema.Array(StarterPrompt)),
   telemetry: Schema.optionalKey(Settings)
@@ -146,7 +152,7 @@ export interface AgentConfig {
   readonly agentCard: { readonly name: string; readonly description: string } & Readonly<Record<string, unknown>>
   readonly greeting: string | undefined
   /** A plain prompt is one static contributor. In their order, without those that are not enabled. */
-  readonly contributors: ReadonlyArray<typeof Contributor.Type>
+  readonly contributors: ReadonlyArray<Contributor>
   readonly mcpServers: ReadonlyMap<
     string,
     McpServerConfig & { readonly timeout: number; readonly connectionMode: "lenient" | "strict" }
@@ -163,6 +169,7 @@ export interface AgentConfig {
     readonly maxInputTokens: number | undefined
     readonly maxOutputTokens: number | undefined
     readonly temperature: number | undefined
+    readonly allowedMediaTypes: ReadonlyArray<string> | undefined
   }
   /** Milliseconds. */
   readonly sessions: { readonly maxSessions: number; readonly sessionTTL: number }

@@ -7,11 +7,9 @@ import * as Cli from "../../../src/adapters/cli/Cli.ts"
 import type { Options } from "../../../src/adapters/cli/Options.ts"
 import * as IdsLive from "../../../src/adapters/crypto/IdsLive.ts"
 import * as KeyTextsLive from "../../../src/adapters/crypto/KeyTextsLive.ts"
-import * as SecretsLive from "../../../src/adapters/crypto/SecretsLive.ts"
 import * as InMemoryLive from "../../../src/adapters/inmemory/InMemoryLive.ts"
 import { Accounts } from "../../../src/application/identity/Accounts.ts"
 import { ProviderKeyRing } from "../../../src/application/identity/ProviderKeyRing.ts"
-import type { Secrets } from "../../../src/application/ports/runtime/Secrets.ts"
 import { Ledger } from "../../../src/application/ports/storage/Ledger.ts"
 import { StoreUnavailable } from "../../../src/application/ports/storage/StoreUnavailable.ts"
 import { ModelCatalog } from "../../../src/application/ports/vendor/ModelCatalog.ts"
@@ -101,14 +99,12 @@ const runWith = Effect.fnUntraced(function* (input: string, options: Partial<Opt
 
 const run = (options: Partial<Options>, ...args: ReadonlyArray<string>) => runWith("", options, ...args)
 
-const withSecrets = SecretsLive.layerKey(Redacted.make(new Uint8Array(32)))
-
 /** A command line on a store of its own. */
-const commandLineOf = Effect.fnUntraced(function* (secrets: Layer.Layer<Secrets>) {
+const commandLine = Effect.gen(function* () {
   const context = yield* Layer.build(
     Layer.merge(Accounts.layer, ProviderKeyRing.layer).pipe(
       Layer.provideMerge(InMemoryLive.layer),
-      Layer.provide(Layer.mergeAll(IdsLive.layer.pipe(Layer.provide(NodeCrypto.layer)), KeyTextsLive.layer, secrets))
+      Layer.provide(Layer.mergeAll(IdsLive.layer.pipe(Layer.provide(NodeCrypto.layer)), KeyTextsLive.layer))
     )
   )
   const typed = (...args: ReadonlyArray<string>) => run({ stores: Layer.succeedContext(context), models }, ...args)
@@ -122,8 +118,6 @@ const commandLineOf = Effect.fnUntraced(function* (secrets: Layer.Layer<Secrets>
   })
   return { context, typed, fed, json }
 })
-
-const commandLine = commandLineOf(withSecrets)
 
 /** The words of every command there is. */
 const pathsOf = (command: Command.Command.Any): ReadonlyArray<ReadonlyArray<string>> => [
@@ -215,7 +209,7 @@ describe("the command line", () => {
         ...["0", "0.000", "-5", "1000000.000000001", "2000000", "0.1234567891", "1e3", ".5", "5.", "five", ""].map(
           (amount) => [["credits", "grant", amount], usd] as const
         ),
-        [["provider-keys", "set", "Open AI"], "Expected 1 to 63 of a-z, 0-9 and -, starting with a letter or a digit"],
+        [["provider-keys", "set", "Open AI"], "Expected 1 to 63 of a-z, 0-9 and -, starting with a letter"],
         [["usage", "--days", "0"], "Expected a value between 1 and 3650"],
         [["usage", "--days", "1.5"], "Expected an integer"],
         [["usage", "--days", "week"], "Expected an integer"]
@@ -407,7 +401,6 @@ describe("provider-keys", () => {
 
   it.effect("are read from standard input, and never shown", () =>
     Effect.gen(function* () {
-      yield* TestClock.setTime(Date.UTC(2026, 0, 2, 3, 4, 5, 6))
       const { context, fed, json, typed } = yield* commandLine
       yield* json("orgs", "create", "acme")
       assert.strictEqual(
@@ -418,29 +411,19 @@ describe("provider-keys", () => {
       assert.deepStrictEqual(set, {
         code: 0,
         stdout:
-          "Stored the key ...abcd of the provider openai for organization acme, encrypted. " +
+          "Stored the key ...abcd of the provider openai for organization acme. " +
           "The access method vendor-b-api-key uses it.",
         stderr: "",
         unreported: false
       })
       yield* fed("short", "provider-keys", "set", "groq", "--org", "acme")
       assert.deepStrictEqual(yield* json("provider-keys", "list", "--org", "acme"), [
-        { provider: "groq", org: "acme", hint: "", access_method: null, createdAt: "2026-01-02T03:04:05.006Z" },
-        {
-          provider: "openai",
-          org: "acme",
-          hint: "abcd",
-          access_method: "vendor-b-api-key",
-          createdAt: "2026-01-02T03:04:05.006Z"
-        }
+        { provider: "groq", org: "acme", hint: "", access_method: null },
+        { provider: "openai", org: "acme", hint: "abcd", access_method: "vendor-b-api-key" }
       ])
       assert.strictEqual(
         (yield* typed("provider-keys", "list", "--org", "acme")).stdout,
-        [
-          "PROVIDER  KEY      ACCESS METHOD     CREATED",
-          "groq      ...      -                 2026-01-02 03:04 UTC",
-          "openai    ...abcd  vendor-b-api-key  2026-01-02 03:04 UTC"
-        ].join("\n")
+        ["PROVIDER  KEY      ACCESS METHOD", "groq      ...      -", "openai    ...abcd  vendor-b-api-key"].join("\n")
       )
       const { id } = yield* Context.get(context, Accounts).organization("acme")
       const found = yield* Context.get(context, ProviderKeyRing).find(id, ProviderName.make("openai"))
@@ -486,18 +469,6 @@ describe("provider-keys", () => {
       }
       const longest = yield* fed("x".repeat(4096), "provider-keys", "set", "openai", "--org", "acme")
       assert.strictEqual(longest.code, 0)
-    })
-  )
-
-  it.effect("are not stored without SECRETS_KEY, which one line says; all else works", () =>
-    Effect.gen(function* () {
-      const { fed, json } = yield* commandLineOf(SecretsLive.layerNone)
-      yield* json("orgs", "create", "acme")
-      assert.match(
-        refusal(yield* fed(key, "provider-keys", "set", "openai", "--org", "acme")),
-        /^SECRETS_KEY is not set, .+: openssl rand -base64 32$/u
-      )
-      assert.deepStrictEqual(yield* json("provider-keys", "list", "--org", "acme"), [])
     })
   )
 })

@@ -36,3 +36,50 @@ describe("the deadlines of upstreams", () => {
     })
   )
 })
+
+describe("the roots of agents' sources", () => {
+  it.effect("are absolute directories, divided by colons; none by default", () =>
+    Effect.gen(function* () {
+      assert.deepStrictEqual((yield* read({})).agentSourceRoots, [])
+      assert.deepStrictEqual((yield* read({ AGENT_SOURCE_ROOTS: "/srv/agents" })).agentSourceRoots, ["/srv/agents"])
+      assert.deepStrictEqual((yield* read({ AGENT_SOURCE_ROOTS: "/a:/b c" })).agentSourceRoots, ["/a", "/b c"])
+    })
+  )
+
+  it.effect.each(["agents", "/a:b", "/a:", "~/agents"])("are refused: %s", (value) =>
+    Effect.gen(function* () {
+      const error = yield* Effect.flip(read({ AGENT_SOURCE_ROOTS: value }))
+      assert.strictEqual(error.message, "AGENT_SOURCE_ROOTS: expected absolute directories, divided by :.")
+    })
+  )
+})
+
+describe("what callers may reach", () => {
+  it.effect("is everything on a machine of one's own, and nothing inside on a server", () =>
+    Effect.gen(function* () {
+      const embedded = yield* read({})
+      assert.deepStrictEqual([embedded.egress.allowPrivate, embedded.mcp.stdio], [true, "allowed"])
+      const DATABASE_URL = "postgres://user@host/name"
+      const server = yield* read({ DATABASE_URL })
+      assert.deepStrictEqual([server.egress.allowPrivate, server.mcp.stdio], [false, "refused"])
+      const opened = yield* read({ DATABASE_URL, ALLOW_PRIVATE_UPSTREAMS: "true", MCP_STDIO: "allowed" })
+      assert.deepStrictEqual([opened.egress.allowPrivate, opened.mcp.stdio], [true, "allowed"])
+    })
+  )
+
+  it.effect("is not guessed", () =>
+    Effect.gen(function* () {
+      const mcp = yield* Effect.flip(read({ MCP_STDIO: "yes" }))
+      assert.strictEqual(mcp.message, "MCP_STDIO: expected allowed or refused.")
+      const egress = yield* Effect.flip(read({ ALLOW_PRIVATE_UPSTREAMS: "1" }))
+      assert.strictEqual(egress.message, "ALLOW_PRIVATE_UPSTREAMS: expected true or false.")
+    })
+  )
+
+  it.effect("gives programs of tenants only what is listed of the environment", () =>
+    Effect.gen(function* () {
+      const { mcp } = yield* read({ PATH: "/bin", HOME: "/home/x", OPENAI_API_KEY: "k", SECRETS_KEY: "" })
+      assert.deepStrictEqual(mcp.environment, { PATH: "/bin", HOME: "/home/x" })
+    })
+  )
+})

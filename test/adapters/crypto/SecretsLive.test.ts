@@ -1,9 +1,8 @@
-import { NodeServices } from "@effect/platform-node"
 import { assert, describe, it } from "@effect/vitest"
-import { Effect, FileSystem, Layer, Redacted, Schema } from "effect"
+import { Effect, Redacted } from "effect"
 import { inspect } from "node:util"
 import * as SecretsLive from "../../../src/adapters/crypto/SecretsLive.ts"
-import { SealedText, Secrets, SecretsKey } from "../../../src/application/ports/runtime/Secrets.ts"
+import { SealedText, Secrets, type SecretsKey } from "../../../src/application/ports/runtime/Secrets.ts"
 
 const keyOf = (byte: number): SecretsKey => Redacted.make(new Uint8Array(32).fill(byte))
 
@@ -20,11 +19,6 @@ const reasonOf = (sealed: SealedText, whose = owner) =>
   Effect.map(Effect.flip(open(sealed, whose)), (error) =>
     error._tag === "SecretUnreadable" ? error.reason : error.message
   )
-
-const temporary = Effect.flatMap(FileSystem.FileSystem, (files) => files.makeTempDirectoryScoped())
-
-/** The secrets of a process that starts in a directory. */
-const inDirectory = (directory: string) => Layer.fresh(SecretsLive.layerFile(directory))
 
 describe("secrets under SECRETS_KEY", () => {
   it.effect("come back byte for byte", () =>
@@ -90,55 +84,5 @@ describe("secrets under SECRETS_KEY", () => {
       const error = yield* Effect.flip(seal("sk-canary"))
       assert.match(error.message, /^SECRETS_KEY is not set, .+: openssl rand -base64 32$/)
     }).pipe(Effect.provide(SecretsLive.layerNone))
-  )
-})
-
-describe("the secrets of an embedded store", () => {
-  it.effect("make a key file that only its owner reads when the first is sealed, and keep to it", () =>
-    Effect.gen(function* () {
-      const files = yield* FileSystem.FileSystem
-      const directory = `${yield* temporary}/made/when/needed`
-      const file = `${directory}/secrets.key`
-
-      const sealed = yield* Effect.gen(function* () {
-        assert.isFalse(yield* files.exists(directory))
-        const all = yield* Effect.forEach(["a", "b", "c"], (text) => seal(text), { concurrency: "unbounded" })
-        assert.deepStrictEqual(yield* Effect.forEach(all, (each) => open(each)), ["a", "b", "c"])
-        return all
-      }).pipe(Effect.provide(inDirectory(directory)))
-
-      assert.strictEqual((yield* files.stat(file)).mode & 0o777, 0o600)
-      assert.deepStrictEqual(yield* files.readDirectory(directory), ["secrets.key"])
-      yield* Schema.decodeEffect(SecretsKey)((yield* files.readFileString(file)).trim())
-      const later = Effect.forEach(sealed, (each) => open(each))
-      assert.deepStrictEqual(yield* Effect.provide(later, inDirectory(directory)), ["a", "b", "c"])
-    }).pipe(Effect.provide(NodeServices.layer))
-  )
-
-  it.effect("say that their key is gone, and are not locked out by a new one", () =>
-    Effect.gen(function* () {
-      const files = yield* FileSystem.FileSystem
-      const directory = yield* temporary
-      const file = `${directory}/secrets.key`
-      const sealed = yield* Effect.provide(seal("sk-1"), inDirectory(directory))
-      yield* files.rename(file, `${file}.bak`)
-      const gone = yield* Effect.provide(reasonOf(sealed), inDirectory(directory))
-      assert.strictEqual(gone, `${file}: the file with the key of the stored secrets is gone.`)
-      assert.isFalse(yield* files.exists(file))
-      yield* files.rename(`${file}.bak`, file)
-      assert.strictEqual(yield* Effect.provide(open(sealed), inDirectory(directory)), "sk-1")
-    }).pipe(Effect.provide(NodeServices.layer))
-  )
-
-  it.effect("keep a key file that is none, and say so", () =>
-    Effect.gen(function* () {
-      const files = yield* FileSystem.FileSystem
-      const directory = yield* temporary
-      const file = `${directory}/secrets.key`
-      yield* files.writeFileString(file, "sk-canary")
-      const error = yield* Effect.flip(Effect.provide(seal("sk-1"), inDirectory(directory)))
-      assert.strictEqual(error.message, `${file}: expected a key of 32 bytes in base64.`)
-      assert.strictEqual(yield* files.readFileString(file), "sk-canary")
-    }).pipe(Effect.provide(NodeServices.layer))
   )
 })

@@ -1,5 +1,6 @@
 import { NodeServices } from "@effect/platform-node"
 import { Effect, Layer, Option } from "effect"
+import * as SecretsLive from "../../../src/adapters/crypto/SecretsLive.ts"
 import * as PostgresLive from "../../../src/adapters/postgres/PostgresLive.ts"
 import { Ledger } from "../../../src/application/ports/storage/Ledger.ts"
 import { Organizations } from "../../../src/application/ports/storage/Organizations.ts"
@@ -26,6 +27,6 @@ await Effect.gen(function* () {
     { concurrency: "unbounded" }
   )
 }).pipe(
-  Effect.provide(PostgresLive.layerEmbedded(directory).pipe(Layer.provide(NodeServices.layer))),
+  Effect.provide(PostgresLive.layerEmbedded(directory).pipe(Layer.provide([NodeServices.layer, SecretsLive.layerNone]))),
   Effect.runPromise
 )

@@ -38,7 +38,18 @@ describe("Three replicas", () => {
         const ran = yield* Effect.all([start, start, start], { concurrency: "unbounded" })
         assert.deepStrictEqual(
           ran.flat().map(([, name]) => name),
-          ["identity", "billing", "provider_keys", "account_rounds", "idempotency"]
+          [
+            "identity",
+            "billing",
+            "provider_keys",
+            "account_rounds",
+            "idempotency",
+            "workspaces",
+            "blobs",
+            "memories_prompts",
+            "llm",
+            "conversations"
+          ]
         )
         assert.deepStrictEqual(yield* start, [])
       }

@@ -5,6 +5,7 @@ import { mkdtemp, rm } from "node:fs/promises"
 import { tmpdir } from "node:os"
 import { join } from "node:path"
 import { afterAll } from "vitest"
+import * as SecretsLive from "../../../src/adapters/crypto/SecretsLive.ts"
 import * as Clients from "../../../src/adapters/postgres/Clients.ts"
 import * as PostgresLive from "../../../src/adapters/postgres/PostgresLive.ts"
 import { HoldId, OrganizationId } from "../../../src/domain/shared/Ids.ts"
@@ -25,6 +26,8 @@ const Probe = Layer.effect(
         return sql`UPDATE credit_holds SET lease_until = lease_until - ${passed}::interval`.pipe(
           Effect.andThen(sql`UPDATE rate_windows SET started_at = started_at - ${passed}::interval`),
           Effect.andThen(sql`UPDATE usage_events SET created_at = created_at - ${passed}::interval`),
+          Effect.andThen(sql`UPDATE sessions SET last_activity = last_activity - ${Duration.toMillis(duration)}`),
+          Effect.andThen(sql`UPDATE blobs SET created_at = created_at - ${Duration.toMillis(duration)}`),
           Effect.andThen(sql`UPDATE idempotent_answers SET expires_at = expires_at - ${passed}::interval`),
           Effect.orDie
         )
@@ -34,7 +37,9 @@ const Probe = Layer.effect(
   })
 )
 
-const Stores = Layer.merge(PostgresLive.layer, Probe)
+const Stores = Layer.merge(PostgresLive.layerWithFiles, Probe).pipe(
+  Layer.provide(SecretsLive.layerKey(Redacted.make(new Uint8Array(32))))
+)
 
 /** The stores on a Postgres server, with a client of their own. */
 export const onServer = (url: string) =>

@@ -4,6 +4,7 @@
  */
 import { NodeRuntime, NodeServices } from "@effect/platform-node"
 import { Clock, Console, Effect, Layer, Redacted, Schema } from "effect"
+import * as SecretsLive from "../../../src/adapters/crypto/SecretsLive.ts"
 import * as PostgresLive from "../../../src/adapters/postgres/PostgresLive.ts"
 import { ApiKeys } from "../../../src/application/ports/storage/ApiKeys.ts"
 import { Ledger } from "../../../src/application/ports/storage/Ledger.ts"
@@ -92,7 +93,9 @@ const pairs = Effect.gen(function* () {
 
 pairs.pipe(
   Effect.provide(
-    Layer.merge(PostgresLive.layerServer({ url: Redacted.make(url), maxConnections: 10 }), NodeServices.layer)
+    Layer.merge(PostgresLive.layerServer({ url: Redacted.make(url), maxConnections: 10 }), NodeServices.layer).pipe(
+      Layer.provide(SecretsLive.layerNone)
+    )
   ),
   NodeRuntime.runMain
 )

@@ -39,7 +39,7 @@ describe.each(stores)("the way into the runtime, on $store", ({ options }) => {
     const { mine } = runtime
     const unknown = await mine("GET", "/api/nothing")
     expect([unknown.status, unknown.body]).toEqual([404, messageError])
-    const wrong = await mine("PATCH", "/api/memory/count")
+    const wrong = await mine("PATCH", "/api/prompts")
     expect([wrong.status, wrong.body, wrong.headers.get("allow")]).toEqual([405, messageError, "GET, HEAD"])
   })
 

@@ -15,6 +15,8 @@ export const refusal = (
   const methods = routes.filter((route) => matches(route.path, path)).map((route) => route.method)
   if (methods.length === 0) return new UnknownRoute({ path })
   const allowed = methods.flatMap((method) => (method === "GET" ? ["GET", "HEAD"] : [method]))
+  // It was not for the method that the router passed over it, but for escapes that nobody can read.
+  if (allowed.includes(method)) return new UnknownRoute({ path })
   return new MethodNotAllowed({ method, path, allowed: [...new Set(allowed)] })
 }
 

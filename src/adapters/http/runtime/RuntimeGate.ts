@@ -1,5 +1,5 @@
 import * as NodeHttpServerRequest from "@effect/platform-node/NodeHttpServerRequest"
-import { Context, Effect, Layer, Option, Predicate } from "effect"
+import { Context, Effect, Layer, Option, Predicate, Result } from "effect"
 import { HttpServerRequest } from "effect/http"
 import { HttpApiError, HttpApiMiddleware } from "effect/http-api"
 import { Authenticate } from "../../../application/identity/Authenticate.ts"
@@ -11,7 +11,7 @@ import { credential } from "../edge/Credential.ts"
 import * as JsonBody from "../edge/JsonBody.ts"
 import { CurrentRequest } from "../edge/RequestState.ts"
 import { CurrentWorkspace } from "./CurrentWorkspace.ts"
-import { BodyLimit, RefusesBy } from "./envelopes/Envelope.ts"
+import { BodyLimit, BodyMayBeAbsent, RefusesBy } from "./envelopes/Envelope.ts"
 import { messageEnvelope } from "./envelopes/MessageEnvelope.ts"
 import { InvalidInput } from "./InvalidInput.ts"
 import { allowsOrigin, hostnameOf, isLoopback, RuntimeAccess } from "./RuntimeAccess.ts"
@@ -65,7 +65,10 @@ export class RuntimeGate extends HttpApiMiddleware.Service<RuntimeGate, { provid
           let answering = httpEffect
           if (endpoint.payload.size > 0) {
             const source = NodeHttpServerRequest.toIncomingMessage(request)
-            const body = yield* Effect.result(JsonBody.read(Context.get(annotations, BodyLimit), { source, request }))
+            const body =
+              Context.get(annotations, BodyMayBeAbsent) && hasNoBody(request)
+                ? Result.succeed({ value: {}, bytes: 0 })
+                : yield* Effect.result(JsonBody.read(Context.get(annotations, BodyLimit), { source, request }))
             if (body._tag === "Failure") return refuse(body.failure)
             const wrong = unstorablePath(body.success.value)
             if (wrong !== undefined) return refuse(notStorable(wrong))
@@ -114,6 +117,9 @@ const strangerOf = (
   }
   return undefined
 }
+
+const hasNoBody = ({ headers }: HttpServerRequest.HttpServerRequest): boolean =>
+  headers["transfer-encoding"] === undefined && Number(headers["content-length"] ?? 0) === 0
 
 /** The request with its body at hand, whatever type of content its headers claim. */
 const withBody = (

@@ -30,3 +30,6 @@ export interface AgentSource {
   readonly isDirectory: boolean
   readonly files: ReadonlyMap<string, Uint8Array>
 }
+
+/** What an agent may have, wherever its files come from: so many files, of so many bytes each and together. */
+export const sourceLimits = { files: 200, fileBytes: 1024 * 1024, bytes: 8 * 1024 * 1024 }

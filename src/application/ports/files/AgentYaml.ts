@@ -16,7 +16,7 @@ export class AgentYaml extends Context.Service<
     readonly edit: (text: string, edits: ReadonlyArray<YamlEdit>) => string
     /** A new file of these values, in their order. */
     readonly write: (value: object) => string
-    /** Any YAML of at most 64 KB as plain data, such as `preferences.yml`; undefined if it is none. */
+    /** Any YAML of at most 64 KB as plain data, such as `preferences.yml`; null if it says nothing, undefined if it is none. */
     readonly parse: (text: string) => unknown
   }
 >()("gateway/ports/files/AgentYaml") {}

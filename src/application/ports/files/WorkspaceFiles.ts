@@ -20,7 +20,8 @@ export class WorkspaceFiles extends Context.Service<
     ) => Effect.Effect<ReadonlyArray<Omit<WorkspaceFile, "content">>>
     /**
      * All of these changes or none, durable when it returns, whatever dies meanwhile. Each is based on a version of its
-     * file: if any has another by now, all fail.
+     * file: if any has another by now, all fail. Each path at most once. `.env` on a server without SECRETS_KEY is the
+     * defect `SecretsUnavailable`; `Environment` makes a failure of it.
      */
     readonly commit: (
       workspace: OrganizationId,

@@ -17,3 +17,6 @@ export const RefusesBy = Context.Reference<Refusing>("gateway/http/RefusesBy", {
 
 /** How many bytes an endpoint's body may have (section 8). An annotation. */
 export const BodyLimit = Context.Reference<number>("gateway/http/BodyLimit", { defaultValue: () => 1024 * 1024 })
+
+/** Whether an endpoint takes a request without a body, as it does an empty object. An annotation. */
+export const BodyMayBeAbsent = Context.Reference<boolean>("gateway/http/BodyMayBeAbsent", { defaultValue: () => false })

@@ -1,0 +1,20 @@
+/** What looks like a credential in a server's words. */
+const credential = /\b(?:sk|pk|rk|gsk|xai|key|ghp|xox[a-z])[-_][A-Za-z0-9_-]{8,}|\bBearer\s+[^\s"']+/g
+
+/** Shorter values are words like `true` or `production`: nothing would be left of a text without them. */
+const leastSecret = 6
+
+/**
+ * Takes out of a server's words the values that its configuration gave it, and what looks like a credential, and leaves
+ * so much of them as a log line or a message may have.
+ */
+export const redaction = (given: Iterable<string>, most = 500): ((text: string) => string) => {
+  const secrets = [...given].filter((value) => value.length >= leastSecret).sort((a, b) => b.length - a.length)
+  return (text) => {
+    // What is cut off is not looked through: a server may say a lot.
+    let clean = text.slice(0, 16 * 1024)
+    for (const secret of secrets) clean = clean.replaceAll(secret, "[redacted]")
+    clean = clean.replace(credential, "[redacted]")
+    return clean.length > most ? `${clean.slice(0, most)}…` : clean
+  }
+}

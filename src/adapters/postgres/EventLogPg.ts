@@ -1,0 +1,78 @@
+import { Array, Effect, Layer, Predicate, Schema, Stream } from "effect"
+import { SqlClient, SqlSchema } from "effect/sql"
+import { EventLog } from "../../application/ports/storage/EventLog.ts"
+import type { SessionEvent } from "../../domain/conversation/SessionEvent.ts"
+import { TurnId, type TurnRef } from "../../domain/conversation/Turn.ts"
+import { SafeInt8 } from "./Columns.ts"
+import { InSession, StoredEvent } from "./ConversationColumns.ts"
+import { isAway, toDefect } from "./Failures.ts"
+import * as GroupCommit from "./GroupCommit.ts"
+import * as Patience from "./Patience.ts"
+import { Notice, SessionNotices } from "./SessionNotices.ts"
+
+/** An event as `append_events` takes it. */
+const Appended = Schema.Struct({ ...InSession, turn: TurnId, event: StoredEvent })
+
+export const layer = Layer.effect(
+  EventLog,
+  Effect.gen(function* () {
+    const sql = yield* SqlClient.SqlClient
+    const notices = yield* SessionNotices
+    const { briefly } = yield* Patience.make
+
+    const appendEvents = SqlSchema.findOne({
+      Request: Schema.fromJsonString(Schema.Array(Appended)),
+      Result: Schema.Struct({ logged: Schema.fromJsonString(Schema.Array(Notice)) }),
+      execute: (batch) => sql`SELECT append_events(${batch}::jsonb)::text AS logged`
+    })
+
+    const queue = yield* GroupCommit.make(
+      (batch: ReadonlyArray<readonly [TurnRef, ReadonlyArray<SessionEvent>]>) => {
+        const events = batch.flatMap(([turn, events]) => events.map((event) => ({ ...turn, event })))
+        return briefly(appendEvents(events)).pipe(
+          Effect.catchTag("NoSuchElementError", Effect.die),
+          Effect.tap(({ logged }) =>
+            Effect.forEach(logged, ([workspace, session, from]) => notices.appended(workspace, session, from), {
+              discard: true
+            })
+          ),
+          Effect.as(Array.makeBy(batch.length, () => undefined))
+        )
+      },
+      { most: 128, mayBlameItem: Predicate.not(isAway) }
+    )
+
+    const eventsAfter = SqlSchema.findAll({
+      Request: Schema.Struct({ ...InSession, after: SafeInt8, limit: Schema.Int }),
+      Result: Schema.Struct({ id: SafeInt8, event: StoredEvent }),
+      execute: ({ after, limit, session, workspace }) => sql`
+        SELECT id, event FROM session_events
+        WHERE organization_id = ${workspace} AND session_id = ${session} AND id > ${after}
+        ORDER BY id LIMIT ${limit}`
+    })
+
+    const lastOf = SqlSchema.findAll({
+      Request: Schema.Struct(InSession),
+      Result: Schema.Struct({ lastEvent: SafeInt8 }),
+      execute: ({ session, workspace }) => sql`
+        SELECT last_event FROM sessions
+        WHERE organization_id = ${workspace} AND id = ${session} AND removed_at IS NULL`
+    })
+
+    return EventLog.of({
+      append: Effect.fn("EventLog.append")((turn, events) =>
+        events.length === 0 ? Effect.void : Effect.catch(queue([turn, events]), toDefect)
+      ),
+      after: Effect.fn("EventLog.after")((workspace, session, after, limit) =>
+        Effect.map(
+          Effect.catch(briefly(eventsAfter({ workspace, session, after, limit })), toDefect),
+          Array.map(({ event, id }) => ({ id, session, event }))
+        )
+      ),
+      last: Effect.fn("EventLog.last")((workspace, session) =>
+        Effect.map(Effect.catch(briefly(lastOf({ workspace, session })), toDefect), ([found]) => found?.lastEvent ?? 0)
+      ),
+      wakeUps: Stream.fromPubSub(notices.wakeUps)
+    })
+  })
+)

@@ -1,0 +1,108 @@
+import { PgClient, PgConnection } from "@effect/sql-pg"
+import { Context, Effect, Layer, Option, PubSub, Queue, Schedule, Schema } from "effect"
+import { SqlClient, SqlSchema } from "effect/sql"
+import type { WakeUp } from "../../application/ports/storage/EventLog.ts"
+import { SessionId } from "../../domain/conversation/Session.ts"
+import { OrganizationId } from "../../domain/shared/Ids.ts"
+import { SafeInt8 } from "./Columns.ts"
+
+const channel = "session_events"
+
+/** That a session has events from this number on, written at this time of the store. */
+export const Notice = Schema.Tuple([OrganizationId, SessionId, Schema.Int, Schema.Int])
+
+const decode = Schema.decodeUnknownEffect(Schema.fromJsonString(Notice))
+
+/** After so long without a notice one is asked for. */
+const silence = "5 seconds"
+
+/** What must come back of what was asked for. */
+const anyone = "anyone?"
+
+/**
+ * Which sessions have new events. On a server it is told by notifications, over a connection of its own outside of the
+ * pool; when that breaks or falls silent it is made anew, and what has changed meanwhile is looked up. The embedded
+ * store has one process, which tells itself.
+ */
+export class SessionNotices extends Context.Service<
+  SessionNotices,
+  {
+    readonly wakeUps: PubSub.PubSub<WakeUp>
+    /** What this process has appended, from that number on. */
+    readonly appended: (workspace: OrganizationId, session: SessionId, from: number | null) => Effect.Effect<void>
+  }
+>()("gateway/postgres/SessionNotices") {
+  static readonly layer = Layer.effect(
+    SessionNotices,
+    Effect.gen(function* () {
+      const sql = yield* SqlClient.SqlClient
+      const { config } = yield* PgClient.PgClient
+      const wakeUps = yield* PubSub.unbounded<WakeUp>()
+
+      const tell = (workspace: OrganizationId, session: SessionId, from: number) =>
+        PubSub.publish(wakeUps, { workspace, session, from })
+
+      if (config.stream !== undefined) {
+        return SessionNotices.of({
+          wakeUps,
+          appended: (workspace, session, from) => (from === null ? Effect.void : tell(workspace, session, from))
+        })
+      }
+
+      const clock = SqlSchema.findOne({
+        Request: Schema.Void,
+        Result: Schema.Struct({ now: SafeInt8 }),
+        execute: () => sql`SELECT epoch_millis() AS now`
+      })
+
+      /** Less a minute for what was not committed then. */
+      const changedSince = SqlSchema.findAll({
+        Request: SafeInt8,
+        Result: Schema.Struct({ organizationId: OrganizationId, sessionId: SessionId, first: SafeInt8 }),
+        execute: (since) => sql`
+          SELECT e.organization_id, e.session_id, min(e.id) AS first
+          FROM sessions s JOIN session_events e ON e.organization_id = s.organization_id AND e.session_id = s.id
+          WHERE s.last_activity >= ${since}::bigint - 60000 AND e.created_at >= ${since}::bigint - 60000
+          GROUP BY 1, 2`
+      })
+
+      /** Until when this process knows of everything, by the store's clock. */
+      let heard = Option.none<number>()
+
+      const catchUp = Effect.gen(function* () {
+        if (Option.isNone(heard)) return void (heard = Option.some((yield* clock()).now))
+        for (const { first, organizationId, sessionId } of yield* changedSince(heard.value)) {
+          yield* tell(organizationId, sessionId, first)
+        }
+      })
+
+      const hear = Effect.fnUntraced(function* (payload: string) {
+        if (payload === anyone) return
+        const [workspace, session, from, at] = yield* decode(payload)
+        heard = Option.some(at)
+        yield* tell(workspace, session, from)
+      })
+
+      /** Fails when the connection is lost, else goes on for ever. */
+      const listening = Effect.gen(function* () {
+        const connection = yield* PgConnection.make(config)
+        const notices = yield* connection.listen(channel)
+        yield* catchUp
+        const asked = sql`SELECT pg_notify(${channel}, ${anyone})`.pipe(
+          Effect.andThen(Queue.takeAll(notices)),
+          Effect.timeout(silence)
+        )
+        yield* Queue.takeAll(notices).pipe(
+          Effect.timeoutOrElse({ duration: silence, orElse: () => asked }),
+          Effect.flatMap(Effect.forEach(({ payload }) => hear(payload), { discard: true })),
+          Effect.forever,
+          Effect.tapError((error) => Effect.logWarning("Notices of events are lost: listening again.", error.message))
+        )
+      }).pipe(Effect.scoped)
+
+      yield* listening.pipe(Effect.retry(Schedule.spaced("500 millis")), Effect.forkScoped)
+
+      return SessionNotices.of({ wakeUps, appended: () => Effect.void })
+    })
+  )
+}

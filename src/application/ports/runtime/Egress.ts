@@ -1,0 +1,30 @@
+import { Context, type Effect, Schema } from "effect"
+
+/** A caller chose an address that this service does not call (decisions 10). */
+export class ForbiddenAddress extends Schema.TaggedError<ForbiddenAddress>()("ForbiddenAddress", {
+  host: Schema.String
+}) {
+  override get message() {
+    return (
+      `${this.host} is not an address that this service calls: only http and https at public addresses. ` +
+      "An operator allows others with ALLOW_PRIVATE_UPSTREAMS=true."
+    )
+  }
+}
+
+/**
+ * Calls to addresses that a caller chose (decisions 10): never to this machine, to private networks or to a cloud's
+ * metadata, by whatever name or form of writing, unless the operator allows it.
+ */
+export class Egress extends Context.Service<
+  Egress,
+  {
+    /** Whether the address may be called as far as it can be known now. A name that cannot be resolved passes. */
+    readonly check: (url: string) => Effect.Effect<void, ForbiddenAddress>
+    /**
+     * `fetch`, for the libraries that take one. It looks at the address that each connection goes to in the end, also
+     * after a redirect, and rejects with `ForbiddenAddress`.
+     */
+    readonly fetch: (url: string | URL, init?: RequestInit) => Promise<Response>
+  }
+>()("gateway/ports/runtime/Egress") {}
