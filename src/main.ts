@@ -160,7 +160,8 @@ const models = ({ catalogue }: Configuration) =>
 const agents = ({ settings: { egress, mcp } }: Configuration) =>
   Layer.mergeAll(Agents.layer, ConnectMcpServer.layer, LlmConfigs.layer).pipe(
     Layer.provideMerge(Layer.mergeAll(AgentConfigs.layer, LlmCatalog.layer)),
-    Layer.provideMerge(Layer.mergeAll(AgentBackups.layer, EffectiveLlm.layer, RunningAgents.layer)),
+    Layer.provideMerge(Layer.mergeAll(EffectiveLlm.layer, RunningAgents.layer)),
+    Layer.provideMerge(AgentBackups.layer),
     Layer.provide(McpConnectorLive.layer(mcp)),
     Layer.provideMerge(CurrentAgent.layer),
     Layer.provideMerge(Layer.mergeAll(AgentYamlLive.layer, EgressLive.layer(egress), PackagedAgentsLive.layer)),

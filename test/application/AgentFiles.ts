@@ -1,4 +1,5 @@
 import { Effect, Layer, Option, PubSub, Schema, Stream } from "effect"
+import { AgentBackups } from "../../src/application/agent/AgentBackups.ts"
 import { type AgentFile, CurrentAgent, NoCurrentAgent } from "../../src/application/agent/CurrentAgent.ts"
 import { Environment } from "../../src/application/agent/Environment.ts"
 import { RunningAgents } from "../../src/application/agent/RunningAgents.ts"
@@ -38,6 +39,7 @@ export const agentFiles = (initial: AgentFile) => {
   const layer = RunningAgents.layer.pipe(
     Layer.provide(
       Layer.mergeAll(
+        Layer.succeed(AgentBackups, { keeping: unused, recover: () => Effect.void }),
         Layer.succeed(CurrentAgent, {
           registry: unused,
           file: () =>

@@ -2,9 +2,10 @@ import { Effect, Option, Redacted, Schema } from "effect"
 import type { AgentId } from "../../domain/agent/Agent.ts"
 import { AgentRefused } from "../../domain/agent/AgentErrors.ts"
 import { VariableReference } from "../../domain/agent/Preferences.ts"
+import { ProviderKeyText } from "../../domain/identity/ProviderKey.ts"
 import type { OrganizationId } from "../../domain/shared/Ids.ts"
 import { parseEnv, setEnv } from "../../domain/workspace/EnvText.ts"
-import { refusedName, refusedValue } from "../../domain/workspace/EnvVariable.ts"
+import { refusedName } from "../../domain/workspace/EnvVariable.ts"
 import { environmentPath } from "../../domain/workspace/WorkspacePath.ts"
 import { type FileChange, WorkspaceFiles } from "../ports/files/WorkspaceFiles.ts"
 import { KnownModels } from "../ports/vendor/KnownModels.ts"
@@ -34,8 +35,7 @@ export const makeKeyPlacing = Effect.gen(function* () {
     const key = given === undefined ? "" : Redacted.value(given)
     if (key === "") return { reference: usual === undefined ? undefined : `$${usual}`, changes: [] }
     if (isReference(key)) return { reference: key, changes: [] }
-    const unfit = refusedValue(key)
-    if (unfit !== undefined) return yield* keyRefused(unfit)
+    if (!isKeyText(key)) return yield* keyRefused(unfit)
 
     const file = yield* files.read(workspace, environmentPath)
     const text = Option.isSome(file) ? exactText(file.value.content) : ""
@@ -65,6 +65,12 @@ export const keyRefused = (message: string): AgentRefused =>
   new AgentRefused({ code: "agent_validation_error", path: ["llm", "apiKey"], message })
 
 const isReference = Schema.is(VariableReference)
+
+/** The same that is a key wherever else one is saved; nothing is said of the value. */
+const isKeyText = Schema.is(ProviderKeyText)
+
+const unfit =
+  "A key has 1 to 4096 visible ASCII characters without spaces. Send one, or a reference such as $MY_API_KEY."
 
 /** Which variables may take a key: the provider's usual one and, if that has another key, one of the agent's own. */
 const variablesFor = (usual: string | undefined, provider: string, id: AgentId): ReadonlyArray<string> => {

@@ -233,7 +233,10 @@ export class Agents extends Context.Service<
         const { registry, version } = yield* currentAgent.registry(workspace)
         const taken = verdict(registry, id)
         const isInstalled = registry.agents.some((agent) => agent.id === id)
-        if (!taken.valid && (isInstalled || custom !== undefined)) return yield* refused("id", taken.message)
+        if (isInstalled && custom === undefined) {
+          return yield* refused("id", `The agent ${JSON.stringify(id)} is installed already.`)
+        }
+        if (!taken.valid && custom !== undefined) return yield* refused("id", taken.message)
         const known = packagedAs(id)
         const { changes, installed } = yield* custom !== undefined
           ? customChanges(workspace, id, injectPreferences, custom)

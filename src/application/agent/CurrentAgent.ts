@@ -43,9 +43,17 @@ export class CurrentAgent extends Context.Service<
       const [standard] = yield* packaged.list
       if (standard === undefined) return yield* Effect.die(new Error("no agent is packaged"))
 
-      /** Of two that furnish a workspace at the same time, the second finds what the first has done. */
-      const furnish = (workspace: OrganizationId) =>
-        Effect.ignore(files.commit(workspace, furnishing(standard)), { log: false })
+      /**
+       * Of two that furnish a workspace at the same time, the second finds what the first has done. Where only the
+       * registry is gone, the agent's files stay as their user left them.
+       */
+      const furnish = Effect.fnUntraced(function* (workspace: OrganizationId) {
+        const changes: Array<FileChange> = []
+        for (const change of furnishing(standard)) {
+          if (Option.isNone(yield* files.read(workspace, change.path))) changes.push(change)
+        }
+        yield* Effect.ignore(files.commit(workspace, changes), { log: false })
+      })
 
       const registry = Effect.fn("CurrentAgent.registry")(function* (workspace: OrganizationId) {
         let found = yield* files.read(workspace, registryPath)
@@ -53,9 +61,13 @@ export class CurrentAgent extends Context.Service<
           yield* furnish(workspace)
           found = yield* files.read(workspace, registryPath)
         }
-        const { content, version } = yield* Effect.fromOption(found)
-        return { registry: yield* decodeRegistry(textOf(content)), version }
-      }, Effect.orDie)
+        const { content, version } = yield* Effect.orDie(Effect.fromOption(found))
+        const root = yield* files.root(workspace)
+        const registry = yield* Effect.catch(decodeRegistry(textOf(content)), (error) =>
+          Effect.die(new Error(unreadable(`${root}/${registryPath}`), { cause: error }))
+        )
+        return { registry, version }
+      })
 
       const file = Effect.fn("CurrentAgent.file")(function* (workspace: OrganizationId) {
         const { current } = (yield* registry(workspace)).registry
@@ -90,7 +102,7 @@ const furnishing = ({ agent, files, main }: PackagedAgent): ReadonlyArray<FileCh
   const place = (name: string) => WorkspacePath.make(`agents/${agent.id}/${name}`)
   const installed = { ...agent, main: place(main) }
   return [
-    ...[...files].map(([name, content]) => ({ path: place(name), content, basedOn: undefined })),
+    ...[...files].map(([name, content]) => ({ path: place(name), content, basedOn: null })),
     {
       path: registryPath,
       content: bytesOf(
@@ -100,6 +112,10 @@ const furnishing = ({ agent, files, main }: PackagedAgent): ReadonlyArray<FileCh
     }
   ]
 }
+
+/** For who has the log: no caller can mend it, and nothing but people writes anything else there. */
+const unreadable = (path: string): string =>
+  `${path} is no registry of agents. Mend it, or remove it: then it is made anew with the default agent alone.`
 
 const decodeRegistry = Schema.decodeEffect(Schema.fromJsonString(AgentRegistry))
 

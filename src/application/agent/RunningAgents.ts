@@ -21,6 +21,7 @@ import type { OrganizationId } from "../../domain/shared/Ids.ts"
 import { AgentYaml } from "../ports/files/AgentYaml.ts"
 import { WorkspaceFiles } from "../ports/files/WorkspaceFiles.ts"
 import { McpConnector, type McpFailed } from "../ports/mcp/McpConnector.ts"
+import { AgentBackups } from "./AgentBackups.ts"
 import { type AgentFile, CurrentAgent, type NoCurrentAgent } from "./CurrentAgent.ts"
 import { Environment } from "./Environment.ts"
 import type { McpServers } from "./McpServers.ts"
@@ -59,6 +60,7 @@ export class RunningAgents extends Context.Service<
     RunningAgents,
     Effect.gen(function* () {
       const current = yield* CurrentAgent
+      const backups = yield* AgentBackups
       const environment = yield* Environment
       const yaml = yield* AgentYaml
       const files = yield* WorkspaceFiles
@@ -86,6 +88,7 @@ export class RunningAgents extends Context.Service<
 
       /** The current agent as its files have it. */
       const configured = Effect.fnUntraced(function* (workspace: OrganizationId) {
+        yield* backups.recover(workspace)
         const file = yield* current.file(workspace)
         const variables = yield* environment.variables(workspace)
         const { errors, valid } = yaml.read(

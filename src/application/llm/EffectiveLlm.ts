@@ -33,8 +33,7 @@ export class EffectiveLlm extends Context.Service<
             onNone: () => llm,
             onSome: (own) => overridden(llm, own, variables)
           })
-          const provider = vendors.find(({ id }) => id === chosen.provider)
-          return completed(chosen, provider, variables)
+          return completed(chosen, vendors, variables)
         })
       })
     })

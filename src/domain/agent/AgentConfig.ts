@@ -70,9 +70,7 @@ const LlmSection = Schema.Struct({
   baseURL: Schema.optionalKey(Text),
   maxInputTokens: Schema.optionalKey(PositiveInt),
   maxOutputTokens: Schema.optionalKey(PositiveInt),
-  temperature: Schema.optionalKey(
-    Schema.Finite.check(Schema.isGreaterThanOrEqualTo(0), Schema.isLessThanOrEqualTo(1))
-  ),
+  temperature: Schema.optionalKey(Schema.Finite.check(Schema.isGreaterThanOrEqualTo(0), Schema.isLessThanOrEqualTo(1))),
   /** Types of files that the model is shown, such as `image/*`; those it can take when absent. */
   allowedMediaTypes: Schema.optionalKey(Schema.Array(Text))
 })

@@ -63,14 +63,37 @@ export const overridden = (llm: Llm, override: LlmOverride, variables: Variables
 
 /**
  * What is in force for settings that leave their key or address to the workspace's `.env`. A stored key is never sent to
- * another host than the one that it was stored for (decisions 10): there it is as if there were none.
+ * another host than the one that it was stored for (decisions 10), nor to another provider: there it is as if there were
+ * none.
  */
-export const completed = (llm: Llm, provider: Provider | undefined, variables: Variables): Llm => {
+export const completed = (llm: Llm, providers: ReadonlyArray<Provider>, variables: Variables): Llm => {
+  const provider = providers.find(({ id }) => id === llm.provider)
   const key = storedIn(variables, provider?.keyVariable)
   const storedFor = storedIn(variables, provider?.baseUrlVariable)
   const baseURL = llm.baseURL ?? storedFor
   const apiKey = llm.apiKey === "" ? (key ?? "") : llm.apiKey
   const isForHost =
-    storedFor === undefined ? provider?.takesBaseURL === true || baseURL === undefined : isSameHost(baseURL, storedFor)
-  return { ...llm, baseURL, apiKey: apiKey === key && !isForHost ? "" : apiKey }
+    apiKey !== key
+      ? isNobodysElse(apiKey, baseURL, providers, variables)
+      : storedFor === undefined
+        ? provider?.takesBaseURL === true || baseURL === undefined
+        : isSameHost(baseURL, storedFor)
+  return { ...llm, baseURL, apiKey: isForHost ? apiKey : "" }
+}
+
+/** Whether a key that is not the provider's stored one is that of no other provider, or is for this very host. */
+const isNobodysElse = (
+  apiKey: string,
+  baseURL: string | undefined,
+  providers: ReadonlyArray<Provider>,
+  variables: Variables
+): boolean => {
+  const owners = providers.filter(({ keyVariable }) => apiKey !== "" && storedIn(variables, keyVariable) === apiKey)
+  return (
+    owners.length === 0 ||
+    owners.some(({ baseUrlVariable }) => {
+      const storedFor = storedIn(variables, baseUrlVariable)
+      return storedFor !== undefined && isSameHost(baseURL, storedFor)
+    })
+  )
 }

@@ -73,7 +73,8 @@ const choiceOf = (
 
 const valueAt = (value: unknown, path: ReadonlyArray<PropertyKey>): unknown =>
   path.reduce<unknown>(
-    (inner, key) => (Predicate.isObjectOrArray(inner) && Object.hasOwn(inner, key) ? Reflect.get(inner, key) : undefined),
+    (inner, key) =>
+      Predicate.isObjectOrArray(inner) && Object.hasOwn(inner, key) ? Reflect.get(inner, key) : undefined,
     value
   )
 
@@ -108,10 +109,13 @@ const codeOfCheck = ({ filter }: SchemaIssue.Filter): IssueCode => {
 
 const standard = SchemaIssue.makeFormatterStandardSchemaV1()
 
-const messageOf = (issue: SchemaIssue.Issue): string =>
-  issue._tag === "AnyOf" && issue.ast.types.every(SchemaAST.isObjects)
+/** What is missing is told by its path: "Missing key" at `apiKey` would be read as another kind of key. */
+const messageOf = (issue: SchemaIssue.Issue): string => {
+  if (issue._tag === "MissingKey") return "Required"
+  return issue._tag === "AnyOf" && issue.ast.types.every(SchemaAST.isObjects)
     ? "Expected object"
     : (standard(issue).issues[0]?.message ?? "Invalid.")
+}
 
 /** `a.b[0]`, the way programmers write it. */
 export const renderPath = (path: ReadonlyArray<PropertyKey>): string =>

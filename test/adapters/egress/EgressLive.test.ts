@@ -14,7 +14,7 @@ let requests = 0
 const server = createServer((request, response) => {
   requests++
   if (request.url === "/redirect") response.writeHead(302, { location: "/landed" }).end()
-  else response.end(`${request.method} ${request.headers["x-said"]}`)
+  else response.end(`${request.method} ${String(request.headers["x-said"])}`)
 })
 let port: number
 

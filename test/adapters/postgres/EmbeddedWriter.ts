@@ -27,6 +27,8 @@ await Effect.gen(function* () {
     { concurrency: "unbounded" }
   )
 }).pipe(
-  Effect.provide(PostgresLive.layerEmbedded(directory).pipe(Layer.provide([NodeServices.layer, SecretsLive.layerNone]))),
+  Effect.provide(
+    PostgresLive.layerEmbedded(directory).pipe(Layer.provide([NodeServices.layer, SecretsLive.layerNone]))
+  ),
   Effect.runPromise
 )

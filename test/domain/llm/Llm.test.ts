@@ -3,7 +3,6 @@ import { completed, isSameHost, type LlmOverride, originOf, overridden } from ".
 import { displayNameOf, fileTypesOf } from "../../../src/domain/llm/Provider.ts"
 import { llm, providers, variables } from "./Samples.ts"
 
-const [alpha, , , anywhere] = providers
 const here = "http://127.0.0.1:11434/v1"
 const there = "https://models.example.com/v1"
 
@@ -12,55 +11,59 @@ describe("what is in force", () => {
   const local = { provider: "anywhere", model: "llama" }
 
   test.each([
-    { name: "the agent's own key", given: llm(), provider: alpha, apiKey: "the key of alpha" },
-    { name: "the stored key for an agent without one", given: llm({ apiKey: "" }), provider: alpha, apiKey: "stored" },
+    { name: "the agent's own key", given: llm(), apiKey: "the key of alpha" },
+    { name: "the stored key for an agent without one", given: llm({ apiKey: "" }), apiKey: "stored" },
     {
       name: "no stored key at an address that is not the provider's",
       given: llm({ apiKey: "", baseURL: there }),
-      provider: alpha,
       apiKey: ""
     },
     {
       name: "not even when the file names it",
       given: llm({ apiKey: "stored", baseURL: there }),
-      provider: alpha,
       apiKey: ""
     },
     {
       name: "the file's own key at an address of its own",
       given: llm({ apiKey: "own", baseURL: there }),
-      provider: alpha,
       apiKey: "own"
     },
     {
       name: "the stored key at the address it is for",
       given: llm({ ...local, apiKey: "", baseURL: here }),
-      provider: anywhere,
       apiKey: "local"
     },
     {
       name: "not at another one",
       given: llm({ ...local, apiKey: "local", baseURL: there }),
-      provider: anywhere,
       apiKey: ""
+    },
+    {
+      name: "no key that is stored for another provider",
+      given: llm({ ...local, apiKey: "stored", baseURL: there }),
+      apiKey: ""
+    },
+    {
+      name: "unless it is stored for this address",
+      given: llm({ apiKey: "local", baseURL: here }),
+      apiKey: "local"
     },
     {
       name: "nothing of a provider that nobody knows",
       given: llm({ provider: "gamma", apiKey: "" }),
-      provider: undefined,
       apiKey: ""
     }
-  ])("$name", ({ apiKey, given, provider }) => {
-    expect(completed(given, provider, env)).toEqual({ ...given, apiKey })
+  ])("$name", ({ apiKey, given }) => {
+    expect(completed(given, providers, env)).toEqual({ ...given, apiKey })
   })
 
   test("an address that the file leaves open is the stored one", () => {
-    expect(completed(llm({ ...local, apiKey: "" }), anywhere, env)).toMatchObject({ apiKey: "local", baseURL: here })
+    expect(completed(llm({ ...local, apiKey: "" }), providers, env)).toMatchObject({ apiKey: "local", baseURL: here })
   })
 
   test("a stored key without an address is for any that the agent names", () => {
     const free = variables({ ANYWHERE_API_KEY: "local" })
-    expect(completed(llm({ ...local, apiKey: "", baseURL: there }), anywhere, free).apiKey).toBe("local")
+    expect(completed(llm({ ...local, apiKey: "", baseURL: there }), providers, free).apiKey).toBe("local")
   })
 })
 

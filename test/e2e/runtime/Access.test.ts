@@ -53,6 +53,7 @@ describe.each(stores)("the way into the runtime, on $store", ({ options }) => {
       '{"content": -1}',
       '{"content": "a\\u0000b"}',
       '{"content": "\\ud800"}',
+      '{"content": "x", "metadata": {"a": 1e999}}',
       '{"content": "x", "metadata": {"a\\u0000": 1}}',
       `{"content": ${"[".repeat(100_000)}${"]".repeat(100_000)}}`,
       Uint8Array.of(0x7b, 0x22, 0x63, 0x22, 0x3a, 0x22, 0xff, 0x22, 0x7d)
@@ -65,6 +66,13 @@ describe.each(stores)("the way into the runtime, on $store", ({ options }) => {
     expect((await mine("GET", "/api/memory/%00")).status).toSatisfy(
       (status: number) => status === 400 || status === 404
     )
+  })
+
+  test("a target with an address before its path is like one without, even where that is none", async () => {
+    const { keys, service } = runtime
+    for (const path of ["http://elsewhere.example.com/api/agents/validate-name", "http://[/api/agents/validate-name"]) {
+      expect([path, await posted(service, path, keys.mine, '{"id": "free"}')]).toEqual([path, 200])
+    }
   })
 
   test("__proto__ and constructor in a body are inert", async () => {
@@ -166,6 +174,18 @@ describe("open to its own machine", () => {
     await other.remove()
   })
 })
+
+/** With a target that `fetch` would not send as it is. */
+const posted = (service: ServiceProcess, path: string, key: string, body: string) =>
+  new Promise<number>((resolve, reject) => {
+    const { hostname, port } = new URL(service.baseUrl)
+    request({ hostname, port, path, method: "POST", headers: { authorization: `Bearer ${key}` } }, (answer) => {
+      answer.resume()
+      resolve(answer.statusCode ?? 0)
+    })
+      .on("error", reject)
+      .end(body)
+  })
 
 const chunked = (service: ServiceProcess, path: string, key: string, body: string) =>
   new Promise<number>((resolve, reject) => {

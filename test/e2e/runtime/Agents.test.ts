@@ -122,11 +122,11 @@ describe.each(stores)("agents, on $store", ({ options, store }) => {
 
   test("POST /api/agents/install: 201 for an own one from a file or a directory, by a derived or a given name", async () => {
     const file = await mine("POST", "/api/agents/install", {
-      id: "from-file-2",
+      id: "own-from-file",
       sourcePath: join(sources, "file.yml"),
       metadata: { ...metadata, tags: ["own"] }
     })
-    expect(answer(file)).toEqual([201, { installed: true, id: "from-file-2", name: "From File 2", type: "custom" }])
+    expect(answer(file)).toEqual([201, { installed: true, id: "own-from-file", name: "Own From File", type: "custom" }])
     const folder = await mine("POST", "/api/agents/install", {
       id: "from-folder",
       name: "Folder",
@@ -137,7 +137,7 @@ describe.each(stores)("agents, on $store", ({ options, store }) => {
     expect(answer(folder)).toEqual([201, { installed: true, id: "from-folder", name: "Folder", type: "custom" }])
     expect((await mine("GET", "/api/agents")).body).toMatchObject({
       installed: expect.arrayContaining([
-        { id: "from-file-2", name: "From File 2", ...metadata, tags: ["own"], type: "custom" },
+        { id: "own-from-file", name: "Own From File", ...metadata, tags: ["own"], type: "custom" },
         { id: "from-folder", name: "Folder", ...metadata, tags: [], type: "custom" }
       ])
     })
@@ -157,6 +157,7 @@ describe.each(stores)("agents, on $store", ({ options, store }) => {
       [{}, ["id"]],
       [{ id: "Not_An_Id", sourcePath, metadata }, ["id"]],
       [{ id: "-a" }, ["id"]],
+      [{ id: "agent-2", sourcePath, metadata }, ["id"]],
       [{ id: "a", sourcePath }, ["metadata"]],
       [{ id: "a", metadata }, ["sourcePath"]],
       [{ id: "a", sourcePath: "", metadata }, ["sourcePath"]],
@@ -212,7 +213,8 @@ describe.each(stores)("agents, on $store", ({ options, store }) => {
     const made = new Set<string>()
     const statuses = await collided((round) =>
       ["a", "b", "c"].map(async (name) => {
-        const id = `meeting-${round}-${name}`
+        // An own agent's id has no digits.
+        const id = `meeting-${"abcdefghijklmnopqrstuvwxyz"[round]}-${name}`
         const body = { id, sourcePath: join(sources, "folder"), metadata: { ...metadata, main: "one.yml" } }
         const reply = await mine("POST", "/api/agents/install", body)
         if (reply.status === 201) made.add(id)

@@ -158,7 +158,7 @@ describe.each(stores)("LLM configuration, on $store", ({ options }) => {
     }
   })
 
-  test("POST /api/llm/key: 200, and the key is there at once, for its workspace only", async () => {
+  test("POST /api/llm/key: 200 and the key is there at once, for its workspace only", async () => {
     const { body, status } = await mine("POST", "/api/llm/key", {
       provider: "moonshotai",
       apiKey: "a'key\"with#signs`$"

@@ -53,12 +53,14 @@ const InstallWire = Schema.Struct({
     )
   )
 }).check(
-  Schema.makeFilter(({ metadata, sourcePath }) =>
-    sourcePath !== undefined && metadata === undefined
-      ? { path: ["metadata"], issue: "Required for a custom agent." }
-      : sourcePath === undefined && metadata !== undefined
-        ? { path: ["sourcePath"], issue: "Required for a custom agent." }
-        : undefined
+  Schema.makeFilter(({ id, metadata, sourcePath }) =>
+    sourcePath !== undefined && /\d/.test(id)
+      ? { path: ["id"], issue: "Expected lowercase letters and hyphens only, as it is a custom agent." }
+      : sourcePath !== undefined && metadata === undefined
+        ? { path: ["metadata"], issue: "Required for a custom agent." }
+        : sourcePath === undefined && metadata !== undefined
+          ? { path: ["sourcePath"], issue: "Required for a custom agent." }
+          : undefined
   )
 )
 

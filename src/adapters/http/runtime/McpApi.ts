@@ -1,6 +1,7 @@
 import { Schema } from "effect"
 import { HttpApiEndpoint, HttpApiGroup, OpenApi } from "effect/http-api"
 import { McpServerConfig } from "../../../domain/agent/AgentConfig.ts"
+import { BodyMayBeAbsent } from "./envelopes/Envelope.ts"
 import { messageError } from "./envelopes/MessageEnvelope.ts"
 
 const ServerName = Schema.String.check(
@@ -114,7 +115,9 @@ export const McpApi = HttpApiGroup.make("mcp")
         ...server.params,
         toolId: Schema.String.pipe(Schema.annotateKey({ description: "The name of a tool, URI-encoded." }))
       },
-      payload: Schema.Struct({ arguments: Schema.optionalKey(Schema.Record(Schema.String, Schema.Unknown)) }),
+      payload: Schema.Record(Schema.String, Schema.Unknown).annotate({
+        description: "The tool's arguments, by themselves or under the one key `arguments`."
+      }),
       success: Schema.Struct({
         success: Schema.Boolean.pipe(Schema.annotateKey({ description: "False if the tool itself failed." })),
         data: Schema.Struct({
@@ -129,11 +132,13 @@ export const McpApi = HttpApiGroup.make("mcp")
         away,
         messageError(504, "The server did not answer within its `timeout`.")
       ]
-    }).annotateMerge(
-      OpenApi.annotations({
-        identifier: "executeMcpServerTool",
-        summary: "Run a tool",
-        description: "At once, without an approval."
-      })
-    )
+    })
+      .annotate(BodyMayBeAbsent, true)
+      .annotateMerge(
+        OpenApi.annotations({
+          identifier: "executeMcpServerTool",
+          summary: "Run a tool",
+          description: "At once, without an approval."
+        })
+      )
   )

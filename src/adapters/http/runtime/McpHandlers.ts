@@ -1,9 +1,9 @@
-import { Effect } from "effect"
+import { Effect, Predicate } from "effect"
 import type { HttpServerResponse } from "effect/http"
 import { HttpApiBuilder } from "effect/http-api"
 import { ConnectMcpServer } from "../../../application/agent/ConnectMcpServer.ts"
 import { RunningAgents } from "../../../application/agent/RunningAgents.ts"
-import type { McpFailed } from "../../../application/ports/mcp/McpConnector.ts"
+import type { McpFailed, McpTool } from "../../../application/ports/mcp/McpConnector.ts"
 import { CurrentWorkspace } from "./CurrentWorkspace.ts"
 import { messageEnvelope } from "./envelopes/MessageEnvelope.ts"
 import { RuntimeApi } from "./RuntimeApi.ts"
@@ -79,9 +79,9 @@ export const McpHandlers = HttpApiBuilder.group(
         Effect.fnUntraced(
           function* ({ params: { serverId, toolId }, payload }) {
             const connection = yield* (yield* servers).connection(serverId)
-            const tools = yield* connection.tools
-            if (!tools.some(({ name }) => name === toolId)) return messageEnvelope(404, unknownTool(serverId, toolId))
-            const { isError, ...data } = yield* connection.callTool(toolId, payload.arguments ?? {})
+            const tool = (yield* connection.tools).find(({ name }) => name === toolId)
+            if (tool === undefined) return messageEnvelope(404, unknownTool(serverId, toolId))
+            const { isError, ...data } = yield* connection.callTool(toolId, argumentsIn(payload, tool))
             return { success: !isError, data }
           },
           Effect.catchTags({ ...notRunning, UnknownMcpServer: answer(404), McpFailed: late })
@@ -100,6 +100,14 @@ const notRunning = { NoCurrentAgent: answer(409), AgentNotRunnable: answer(409) 
 const unreachable = (failure: McpFailed) => answer(failure.reason === "forbidden address" ? 400 : 502)(failure)
 
 const late = (failure: McpFailed) => answer(failure.reason === "deadline" ? 504 : 502)(failure)
+
+/** What a body gives a tool: itself, or what stands under its one key `arguments` if the tool has none of that name. */
+const argumentsIn = (body: Readonly<Record<string, unknown>>, { inputSchema }: McpTool) => {
+  const { arguments: inner, ...rest } = body
+  if (!Predicate.isObject(inner) || Object.keys(rest).length > 0) return body
+  const { properties } = inputSchema
+  return Predicate.isObject(properties) && Object.hasOwn(properties, "arguments") ? body : { ...inner }
+}
 
 const unknownTool = (server: string, tool: string): string =>
   `MCP server ${JSON.stringify(server)} has no tool ${JSON.stringify(tool)}. GET /api/mcp/servers/${server}/tools lists them.`

@@ -60,7 +60,7 @@ export class RuntimeGate extends HttpApiMiddleware.Service<RuntimeGate, { provid
 
           const annotations = Context.merge(group.annotations, endpoint.annotations)
           const refuse = Context.get(annotations, RefusesBy)
-          const unstorable = unstorablePath(yield* HttpServerRequest.ParsedSearchParams)
+          const unstorable = unstorableIn(yield* HttpServerRequest.ParsedSearchParams)
           if (unstorable !== undefined) return refuse(notStorable(unstorable))
           let answering = httpEffect
           if (endpoint.payload.size > 0) {
@@ -70,7 +70,7 @@ export class RuntimeGate extends HttpApiMiddleware.Service<RuntimeGate, { provid
                 ? Result.succeed({ value: {}, bytes: 0 })
                 : yield* Effect.result(JsonBody.read(Context.get(annotations, BodyLimit), { source, request }))
             if (body._tag === "Failure") return refuse(body.failure)
-            const wrong = unstorablePath(body.success.value)
+            const wrong = unstorableIn(body.success.value)
             if (wrong !== undefined) return refuse(notStorable(wrong))
             answering = Effect.provideService(
               httpEffect,
@@ -127,25 +127,39 @@ const withBody = (
   body: unknown
 ): HttpServerRequest.HttpServerRequest =>
   HttpServerRequest.fromWeb(
-    new Request(new URL(url, "http://localhost"), {
+    new Request(new URL(originForm(url), "http://localhost"), {
       method,
       headers: { ...headers, "content-type": "application/json" },
       body: JSON.stringify(body)
     })
   )
 
-/** Where a text stands that no store takes: one with NUL, or with half of a surrogate pair. */
-const unstorablePath = (value: unknown): ReadonlyArray<string> | undefined => {
-  if (Predicate.isString(value)) return value.includes("\0") || !value.isWellFormed() ? [] : undefined
+/** A target without the address that it may begin with, as if by a proxy: whatever stands there is no part of the path. */
+const originForm = (url: string): string => url.replace(/^https?:\/\/[^/?]*/i, "")
+
+interface Unstorable {
+  readonly path: ReadonlyArray<string>
+  readonly message: string
+}
+
+const noText = "Expected a text without NUL and without lone surrogates."
+
+/** JSON has no infinity: such a number would be stored as null. */
+const noNumber = "Expected a number of at most 1.7976931348623157e308."
+
+/** What no store takes, and where it stands: a text with NUL or half of a surrogate pair, a number that is too large. */
+const unstorableIn = (value: unknown): Unstorable | undefined => {
+  if (Predicate.isString(value)) {
+    return value.includes("\0") || !value.isWellFormed() ? { path: [], message: noText } : undefined
+  }
+  if (Predicate.isNumber(value)) return Number.isFinite(value) ? undefined : { path: [], message: noNumber }
   if (!Predicate.isObjectOrArray(value)) return undefined
   for (const [key, inner] of Object.entries(value)) {
-    const found = unstorablePath(key) ?? unstorablePath(inner)
-    if (found !== undefined) return [key, ...found]
+    const found = unstorableIn(key) ?? unstorableIn(inner)
+    if (found !== undefined) return { ...found, path: [key, ...found.path] }
   }
   return undefined
 }
 
-const notStorable = (path: ReadonlyArray<string>): InvalidInput =>
-  new InvalidInput({
-    issues: [{ path, code: "invalid_value", message: "Expected a text without NUL and without lone surrogates." }]
-  })
+const notStorable = ({ message, path }: Unstorable): InvalidInput =>
+  new InvalidInput({ issues: [{ path, code: "invalid_value", message }] })

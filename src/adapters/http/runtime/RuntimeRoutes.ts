@@ -15,7 +15,17 @@ import { SessionHandlers } from "./SessionHandlers.ts"
 
 /** Every route of the runtime, behind its gate. */
 export const RuntimeRoutes = HttpApiBuilder.layer(RuntimeApi).pipe(
-  Layer.provide([AgentConfigHandlers, AgentsHandlers, LlmHandlers, MemoryHandlers, PromptHandlers, McpHandlers, ResourceHandlers, SearchHandlers, SessionHandlers]),
+  Layer.provide([
+    AgentConfigHandlers,
+    AgentsHandlers,
+    LlmHandlers,
+    MemoryHandlers,
+    PromptHandlers,
+    McpHandlers,
+    ResourceHandlers,
+    SearchHandlers,
+    SessionHandlers
+  ]),
   Layer.provide([RuntimeGate.layer, KeyRequired.layer])
 )
 

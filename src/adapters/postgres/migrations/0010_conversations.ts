@@ -39,11 +39,13 @@ export default Effect.gen(function* () {
       forgotten       bigint NOT NULL DEFAULT 0
     )`
 
-  // What a search compares is in front. Messages are numbered over all sessions, in the order of time.
+  // What a search compares is in front. Messages are numbered over all sessions, in the order of time; searches count
+  // them by ranges of 4096 numbers.
   yield* sql`
     CREATE TABLE session_messages (
       organization_id text NOT NULL,
       number          bigint GENERATED ALWAYS AS IDENTITY,
+      range           int NOT NULL GENERATED ALWAYS AS ((number >> 12)::int) STORED,
       folded          bytea NOT NULL,
       session_id      text COLLATE "C" NOT NULL,
       role            text NOT NULL,
@@ -474,36 +476,37 @@ export default Effect.gen(function* () {
           AND m.organization_id || '' = workspace AND position(phrase IN m.folded) > 0;
     END $$`
 
-  // How many messages have a phrase, of a role or of any, in each range of 4096 numbers: `[range, isExact, count]`. By
-  // that every page of any search is near, however many there are. All processors read at once.
+  // How many messages have a phrase, of a role or of any, in each range: `[range, count]`. By that every page of any
+  // search is near, however many there are. All processors read at once.
   yield* sql`
     CREATE FUNCTION count_messages(
-      workspace text, phrase bytea, cased bytea, of_role text, above bigint, upto bigint, OUT counts jsonb, OUT forgotten bigint
+      workspace text, phrase bytea, of_role text, above bigint, upto bigint, OUT counts jsonb, OUT forgotten bigint
     ) LANGUAGE plpgsql STABLE SET jit = off AS $$
     BEGIN
       EXECUTE format($query$
-        SELECT coalesce(jsonb_agg(jsonb_build_array(range, is_exact, amount)), '[]') FROM (
-          SELECT m.number >> 12 AS range, %s AS is_exact, count(*) AS amount FROM session_messages m
-          WHERE m.organization_id = $1 AND position($2 IN m.folded) > 0 %s %s %s
-          GROUP BY 1, 2) counted
+        SELECT coalesce(jsonb_agg(jsonb_build_array(range, amount)), '[]') FROM (
+          SELECT m.range, count(*) AS amount FROM session_messages m
+          WHERE m.organization_id = $1 AND position($2 IN m.folded) > 0 %s %s %s GROUP BY 1) counted
         $query$,
-        CASE WHEN cased IS NULL THEN 'true' ELSE 'position($3 IN convert_to(m.text, ''UTF8'')) > 0' END,
-        CASE WHEN of_role IS NULL THEN '' ELSE 'AND m.role = $4' END,
-        CASE WHEN above IS NULL THEN '' ELSE 'AND m.number > $5' END,
-        CASE WHEN upto IS NULL THEN '' ELSE 'AND m.number <= $6' END)
-      INTO counts USING workspace, phrase, cased, of_role, above, upto;
+        CASE WHEN of_role IS NULL THEN '' ELSE 'AND m.role = $3' END,
+        CASE WHEN above IS NULL THEN '' ELSE 'AND m.number > $4' END,
+        CASE WHEN upto IS NULL THEN '' ELSE 'AND m.number <= $5' END)
+      INTO counts USING workspace, phrase, of_role, above, upto;
       forgotten := coalesce((SELECT w.forgotten FROM session_workspaces w WHERE w.organization_id = workspace), 0);
     END $$`
 
   // The same for sessions: how many messages of each have it, and which are the first and the last.
   yield* sql`
-    CREATE FUNCTION sessions_with(workspace text, phrase bytea)
+    CREATE FUNCTION sessions_with(workspace text, phrase bytea, above bigint, upto bigint)
     RETURNS TABLE (session_id text, amount bigint, first_place int, newest bigint)
     LANGUAGE plpgsql STABLE SET jit = off AS $$
     BEGIN
-      RETURN QUERY EXECUTE $query$
+      RETURN QUERY EXECUTE format($query$
         SELECT m.session_id, count(*), min(m.position), max(m.number) FROM session_messages m
-        WHERE m.organization_id = $1 AND position($2 IN m.folded) > 0 GROUP BY 1
-        $query$ USING workspace, phrase;
+        WHERE m.organization_id = $1 AND position($2 IN m.folded) > 0 %s %s GROUP BY 1
+        $query$,
+        CASE WHEN above IS NULL THEN '' ELSE 'AND m.number > $3' END,
+        CASE WHEN upto IS NULL THEN '' ELSE 'AND m.number <= $4' END)
+      USING workspace, phrase, above, upto;
     END $$`
 })
