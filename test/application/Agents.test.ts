@@ -1,6 +1,6 @@
 import * as NodeServices from "@effect/platform-node/NodeServices"
 import { assert, describe, it } from "@effect/vitest"
-import { Context, Deferred, Effect, Fiber, Layer, Option, Redacted, Stream } from "effect"
+import { Cause, Context, Deferred, Effect, Exit, Fiber, Layer, Option, Redacted, Stream } from "effect"
 import { mkdtempSync, realpathSync } from "node:fs"
 import { mkdir, rm, symlink, writeFile } from "node:fs/promises"
 import { tmpdir } from "node:os"
@@ -177,6 +177,32 @@ describe("Agents", () => {
       assert.deepStrictEqual(ids(available), ["coding-agent", "research-agent", "writing-agent"])
       assert.deepStrictEqual({ ...current }, { id: agentId("default-agent"), name: "Default Agent" })
       assert.sameMembers(Object.keys(installed[0] ?? {}), ["id", "name", "description", "author", "tags", "type"])
+    }).pipe(Effect.provide(layer))
+  )
+
+  it.effect("a registry that is gone is made anew, and the agent's file stays as its user left it", () =>
+    Effect.gen(function* () {
+      const workspace = yield* furnished
+      const path = "agents/default-agent/default-agent.yml"
+      yield* put(workspace, path, sound)
+      const files = yield* WorkspaceFiles
+      const gone = { path: WorkspacePath.make("agent-registry.json"), content: null, basedOn: undefined }
+      yield* files.commit(workspace, [gone])
+      const { current, installed } = yield* list(workspace)
+      assert.deepStrictEqual([current.id, ids(installed)], [agentId("default-agent"), ["default-agent"]])
+      assert.strictEqual((yield* contents(workspace)).get(path), sound)
+    }).pipe(Effect.provide(layer))
+  )
+
+  it.effect("a registry that somebody has spoiled is a defect that names it and says what to do", () =>
+    Effect.gen(function* () {
+      const workspace = yield* furnished
+      yield* put(workspace, "agent-registry.json", "{")
+      const exit = yield* Effect.exit(list(workspace))
+      assert.match(
+        String(Exit.isFailure(exit) && Cause.squash(exit.cause)),
+        /agent-registry\.json is no registry .* Mend it/
+      )
     }).pipe(Effect.provide(layer))
   )
 

@@ -96,6 +96,17 @@ const Failing = Layer.effect(
   Effect.map(CustomPrompts, (store) => CustomPrompts.of({ ...store, insert: () => Effect.die(new Error("away")) }))
 ).pipe(Layer.provideMerge(InMemoryLive.layer))
 
+/** One that goes away after it has stored a prompt, before it says so. */
+const Forgetful = Layer.effect(
+  CustomPrompts,
+  Effect.map(CustomPrompts, (store) =>
+    CustomPrompts.of({
+      ...store,
+      insert: (...given) => Effect.andThen(store.insert(...given), Effect.die(new Error("away")))
+    })
+  )
+).pipe(Layer.provideMerge(InMemoryLive.layer))
+
 const newPrompt = (fields: Readonly<Record<string, unknown>> = {}) =>
   Schema.decodeUnknownSync(NewPrompt)({ name: "mine", content: "Hello", ...fields })
 
@@ -289,6 +300,17 @@ describe("Prompts", () => {
       assert.isTrue(Exit.isFailure(exit) && Cause.hasDies(exit.cause))
       assert.lengthOf(yield* blobs.list(mine), 0)
     }).pipe(Effect.provide(promptsOf(agentOf([]), [], Failing)))
+  )
+
+  it.effect("keeps the resource of a prompt that is there although the store failed", () =>
+    Effect.gen(function* () {
+      const [prompts, blobs, mine] = [yield* Prompts, yield* Blobs, yield* account()]
+      assert.isTrue(Exit.isFailure(yield* Effect.exit(prompts.create(mine, newPrompt({ resource })))))
+      const [blob] = yield* blobs.list(mine)
+      const { resources } = yield* prompts.resolve(mine, "mine", none, "")
+      assert.deepStrictEqual(resources, blob === undefined ? [] : [blobUri(blob.id)])
+      assert.lengthOf(resources, 1)
+    }).pipe(Effect.provide(promptsOf(agentOf([]), [], Forgetful)))
   )
 
   it.effect("deletes nothing but custom prompts", () =>

@@ -218,8 +218,8 @@ export const turnJournalSuite = (
         assert.deepStrictEqual(yield* journal.recorded(turn, "other"), Option.none())
         const history = yield* (yield* Sessions).history(workspace, session)
         assert.deepStrictEqual(
-          history.slice(1).map(({ createdAt: _, ...rest }) => rest),
-          entry.messages
+          history.slice(1),
+          entry.messages.map((sent, index) => ({ ...sent, createdAt: history[index + 1]?.createdAt ?? -1 }))
         )
         assert.deepStrictEqual(
           (yield* allEvents(workspace, session)).slice(before).map(({ event }) => event),

@@ -50,6 +50,7 @@ const perform = Effect.fnUntraced(function* (
 ) {
   const journal = yield* TurnJournal
   const log = yield* EventLog
+  const turn = "which" in step ? known.at(-1 - step.which) : undefined
   switch (step._tag) {
     case "Submit": {
       const ref = turnIn(workspace, sessions[step.session])
@@ -60,12 +61,9 @@ const perform = Effect.fnUntraced(function* (
     case "Cancel":
       yield* journal.cancel(workspace, sessions[step.session])
       return
-  }
-  const turn = known.at(-1 - step.which)
-  if (turn === undefined) return
-  const { ref } = turn
-  switch (step._tag) {
     case "Record": {
+      if (turn === undefined) return
+      const { ref } = turn
       const text = `${ref.turn} ${step.key}`
       const entry = {
         messages: [message(text, { role: "tool" })],
@@ -75,10 +73,15 @@ const perform = Effect.fnUntraced(function* (
       if (yield* journal.record(ref, step.key, entry)) turn.recorded.push(step.key)
       return
     }
-    case "Append":
+    case "Append": {
+      if (turn === undefined) return
+      const { ref } = turn
       yield* log.append(ref, [{ event: "thinking", data: { sessionId: ref.session } }])
       return
+    }
     case "Finish": {
+      if (turn === undefined) return
+      const { ref } = turn
       const next = yield* journal.finish(ref, "completed", {
         messages: [message(`${ref.turn} answer`, { role: "assistant" })],
         events: [response(ref.session, ref.turn)]
@@ -86,7 +89,9 @@ const perform = Effect.fnUntraced(function* (
       assert.isTrue(Option.isNone(next) || next.value.session === ref.session)
       return
     }
-    case "Ask":
+    case "Ask": {
+      if (turn === undefined) return
+      const { ref } = turn
       yield* journal.ask(ref, {
         approvalId: ApprovalId.make(`${ref.turn} question`),
         type: "elicitation",
@@ -96,7 +101,10 @@ const perform = Effect.fnUntraced(function* (
         metadata: {}
       })
       return
+    }
     case "Answer": {
+      if (turn === undefined) return
+      const { ref } = turn
       const answered = yield* journal.answer(workspace, ApprovalId.make(`${ref.turn} question`), {
         status: step.approved ? "approved" : "denied"
       })

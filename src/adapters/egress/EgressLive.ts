@@ -7,6 +7,35 @@ import { Agent, buildConnector, fetch } from "undici"
 import { Egress, ForbiddenAddress } from "../../application/ports/runtime/Egress.ts"
 import { isPublicAddress } from "./PublicAddress.ts"
 
+type Answer = Awaited<ReturnType<typeof fetch>>
+
+/** A request in a form that can be sent again. */
+interface Sent {
+  readonly body: Uint8Array<ArrayBuffer> | undefined
+  readonly headers: Array<[string, string]>
+  readonly method: string
+  readonly redirect: RequestRedirect
+  readonly signal: AbortSignal | null | undefined
+}
+
+/** Answers that lead to another address. */
+const redirects: ReadonlySet<number> = new Set([301, 302, 303, 307, 308])
+
+/** As many as browsers follow. */
+const mostRedirects = 20
+
+/** What another host may know of a request. Any other header can be a key, whatever it is called. */
+const harmless: ReadonlySet<string> = new Set([
+  "accept",
+  "accept-language",
+  "content-type",
+  "last-event-id",
+  "mcp-protocol-version",
+  // The server's own, not a key of ours.
+  "mcp-session-id",
+  "user-agent"
+])
+
 /** How long a connection may take to come about, in milliseconds. */
 const connectTimeout = 10_000
 
@@ -34,32 +63,74 @@ export const layer = ({ allowPrivate }: { readonly allowPrivate: boolean }): Lay
         if (!addresses.every(({ address }) => isAllowed(address))) return yield* new ForbiddenAddress({ host })
       })
 
+      /** One request, of which an answer that leads elsewhere is an answer. */
+      const request = async (
+        url: string | URL,
+        { body, headers, method, signal }: Omit<Sent, "redirect">
+      ): Promise<Answer> => {
+        if (httpUrl(url) === undefined) throw new ForbiddenAddress({ host: nameOf(url) })
+        try {
+          return await fetch(url, {
+            dispatcher: agent,
+            headers,
+            method,
+            redirect: "manual",
+            ...(body === undefined ? {} : { body }),
+            ...(signal === undefined ? {} : { signal })
+          })
+        } catch (error) {
+          throw forbiddenIn(error) ?? error
+        }
+      }
+
+      const followed = async (url: string | URL, sent: Sent): Promise<Answer> => {
+        let to: string | URL = url
+        let next = sent
+        for (let hops = 0; ; hops++) {
+          const answer = await request(to, next)
+          const location = redirects.has(answer.status) ? answer.headers.get("location") : null
+          if (location === null || next.redirect === "manual") return answer
+          await answer.body?.cancel()
+          if (next.redirect === "error") throw new TypeError("it redirects, and is not to be followed")
+          if (hops === mostRedirects) throw new TypeError(`it redirects more than ${mostRedirects} times`)
+          if (!URL.canParse(location, to)) throw new TypeError("it redirects to what is no address")
+          const target = new URL(location, to)
+          next = redirected(next, answer.status, new URL(to).origin === target.origin)
+          to = target
+        }
+      }
+
       return Egress.of({
         check,
-        fetch: async (url, init = {}) => {
-          if (httpUrl(url) === undefined) throw new ForbiddenAddress({ host: nameOf(url) })
-          const { body, headers, method, redirect, signal } = init
-          try {
-            const answer = await fetch(url, {
-              dispatcher: agent,
-              ...(body == null ? {} : { body: await new Response(body).bytes() }),
-              ...(headers === undefined ? {} : { headers: [...new Headers(headers)] }),
-              ...(method === undefined ? {} : { method }),
-              ...(redirect === undefined ? {} : { redirect }),
-              ...(signal === undefined ? {} : { signal })
-            })
-            return new Response(answer.body === null ? null : relayed(answer.body), {
-              status: answer.status,
-              statusText: answer.statusText,
-              headers: [...answer.headers]
-            })
-          } catch (error) {
-            throw forbiddenIn(error) ?? error
-          }
+        fetch: async (url, { body, headers, method = "GET", redirect = "follow", signal } = {}) => {
+          const answer = await followed(url, {
+            body: body == null ? undefined : await new Response(body).bytes(),
+            headers: [...new Headers(headers)],
+            method,
+            redirect,
+            signal
+          })
+          return new Response(answer.body === null ? null : relayed(answer.body), {
+            status: answer.status,
+            statusText: answer.statusText,
+            headers: [...answer.headers]
+          })
         }
       })
     })
   )
+
+/**
+ * What is sent to the address that an answer leads to, as browsers do it, with one difference: at another host (or
+ * port, or without TLS) nothing of the caller's headers arrives that could be a key (decisions 10).
+ */
+const redirected = ({ body, headers, method, ...rest }: Sent, status: number, isSameOrigin: boolean): Sent => {
+  const isGet = status === 303 ? method !== "HEAD" : (status === 301 || status === 302) && method === "POST"
+  const kept = headers.filter(
+    ([name]) => (isSameOrigin || harmless.has(name)) && !(isGet && name.startsWith("content-"))
+  )
+  return { ...rest, headers: kept, ...(isGet ? { method: "GET", body: undefined } : { method, body }) }
+}
 
 /**
  * Its connections go to addresses that were looked at: those of a name are checked as they are resolved for this very

@@ -9,7 +9,10 @@ const leastSecret = 6
  * so much of them as a log line or a message may have.
  */
 export const redaction = (given: Iterable<string>, most = 500): ((text: string) => string) => {
-  const secrets = [...given].filter((value) => value.length >= leastSecret).sort((a, b) => b.length - a.length)
+  const secrets = [...given]
+    .flatMap(formsOf)
+    .filter((value) => value.length >= leastSecret)
+    .sort((a, b) => b.length - a.length)
   return (text) => {
     // What is cut off is not looked through: a server may say a lot.
     let clean = text.slice(0, 16 * 1024)
@@ -18,3 +21,11 @@ export const redaction = (given: Iterable<string>, most = 500): ((text: string) 
     return clean.length > most ? `${clean.slice(0, most)}…` : clean
   }
 }
+
+/** A value, as libraries trim it, and as it stands in JSON or an address: it is said in each of these forms. */
+const formsOf = (value: string): ReadonlyArray<string> =>
+  [value, value.trim()].flatMap((form) => [
+    form,
+    JSON.stringify(form).slice(1, -1),
+    encodeURIComponent(form.toWellFormed())
+  ])

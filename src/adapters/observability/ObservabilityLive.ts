@@ -1,5 +1,5 @@
 import { Layer, Logger, type LogLevel, Option, References } from "effect"
-import { FetchHttpClient } from "effect/http"
+import { FetchHttpClient, UrlParams } from "effect/http"
 import { Otlp, OtlpSerialization } from "effect/observability"
 import * as LogLines from "./LogLines.ts"
 
@@ -11,7 +11,8 @@ export interface ObservabilityOptions {
 
 /**
  * Logs to standard output, one JSON object a line or readable on a terminal; traces, metrics and logs to an OTLP
- * collector where one is configured. Without one no span is recorded.
+ * collector where one is configured. Without one no span is recorded. No value of an address's query is in a trace:
+ * arguments of prompts and what is searched for are there.
  */
 export const layer = ({ format, level, otlpEndpoint }: ObservabilityOptions) =>
   Option.match(otlpEndpoint, {
@@ -24,5 +25,6 @@ export const layer = ({ format, level, otlpEndpoint }: ObservabilityOptions) =>
   }).pipe(
     // Underneath, since the collector's logger joins those that are there.
     Layer.provideMerge(Logger.layer([format === "json" ? LogLines.json : LogLines.text])),
-    Layer.provideMerge(Layer.succeed(References.MinimumLogLevel, level))
+    Layer.provideMerge(Layer.succeed(References.MinimumLogLevel, level)),
+    Layer.provideMerge(Layer.succeed(UrlParams.CurrentRedactedNames, [/^/]))
   )

@@ -151,10 +151,7 @@ export const make = Effect.gen(function* () {
 
   const ranges = Effect.fnUntraced(function* (
     search: Searched
-  ): Effect.fn.Return<
-    RangeCounts & { readonly isSettled: (range: number) => boolean },
-    Effect.Error<ReturnType<typeof countRanges>>
-  > {
+  ): Effect.fn.Return<RangeCounts, Effect.Error<ReturnType<typeof countRanges>>> {
     const key = keyOf(search)
     const known = knownRanges.find(key)
     if (known !== undefined && !(yield* isStale(known))) {
@@ -165,7 +162,7 @@ export const make = Effect.gen(function* () {
     const upto = yield* settledNumber
     const base = knownRanges.find(key)
     if (upto === undefined) {
-      const { counts } = yield* countRanges({ ...search, above: null, upto: null })
+      const { counts } = yield* reading.withPermit(countRanges({ ...search, above: null, upto: null }))
       return withLatest(search, { all: new Map(), exact: new Map(), upto: -1, forgotten: 0 }, counts)
     }
     const settled = yield* reading.withPermit(countRanges({ ...search, above: base?.upto ?? null, upto }))

@@ -99,10 +99,12 @@ export const make = Effect.gen(function* () {
     execute: ({ cased, limit, offset, parts, phrase, role, workspace }) => sql`
       SELECT ${columns} FROM (
         SELECT (p.item->>0)::int AS range, (p.item->>1)::boolean AS is_exact
-        FROM jsonb_array_elements(${parts}::jsonb) AS p (item)) p
-      JOIN session_messages m ON m.organization_id = ${workspace}
-        AND m.number >= p.range::bigint << 12 AND m.number < (p.range + 1)::bigint << 12
-      WHERE position(${phrase} IN m.folded) > 0 AND (${isExact(cased)}) = p.is_exact ${ofRole(role)}
+        FROM jsonb_array_elements(${parts}::jsonb) AS p (item)) p, LATERAL (
+        SELECT * FROM session_messages m
+        WHERE m.organization_id = ${workspace} AND m.number >= p.range::bigint << 12
+          AND m.number < (p.range + 1)::bigint << 12
+          AND position(${phrase} IN m.folded) > 0 AND (${isExact(cased)}) = p.is_exact ${ofRole(role)}
+        ORDER BY m.number DESC LIMIT ${offset + limit}) m
       ORDER BY p.is_exact DESC, m.number DESC LIMIT ${limit} OFFSET ${offset}`
   })
 

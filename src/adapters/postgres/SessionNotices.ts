@@ -92,7 +92,7 @@ export class SessionNotices extends Context.Service<
           Effect.andThen(Queue.takeAll(notices)),
           Effect.timeout(silence)
         )
-        yield* Queue.takeAll(notices).pipe(
+        return yield* Queue.takeAll(notices).pipe(
           Effect.timeoutOrElse({ duration: silence, orElse: () => asked }),
           Effect.flatMap(Effect.forEach(({ payload }) => hear(payload), { discard: true })),
           Effect.forever,

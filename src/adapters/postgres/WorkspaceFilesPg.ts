@@ -26,6 +26,12 @@ const Change = Schema.Struct({
   basedOn: Schema.NullOr(Schema.String)
 }).pipe(Schema.encodeKeys({ basedOn: "based_on" }))
 
+/** An agent with all its files, in bytes: it takes a server longer than a request waits for it otherwise. */
+const large = 512 * 1024
+
+const sizeOf = (changes: ReadonlyArray<FileChange>): number =>
+  changes.reduce((sum, { content }) => sum + (content?.length ?? 0), 0)
+
 /**
  * Workspaces as versioned rows, the same for every process on the server. `.env` is encrypted: it opens at its place in
  * its workspace only.
@@ -36,7 +42,7 @@ export const layer = Layer.effect(
     const sql = yield* SqlClient.SqlClient
     const organizations = yield* Organizations
     const secrets = yield* Secrets
-    const { briefly } = yield* Patience.make
+    const { briefly, longer } = yield* Patience.make
     const changes = yield* PubSub.unbounded<WorkspaceChange>()
 
     const findFile = SqlSchema.findOneOption({
@@ -122,7 +128,8 @@ export const layer = Layer.effect(
           basedOn: change.basedOn ?? null
         }))
       )
-      const { conflict } = yield* briefly(commitFiles({ workspace, changes })).pipe(
+      const patiently = sizeOf(wanted) > large ? longer : briefly
+      const { conflict } = yield* patiently(commitFiles({ workspace, changes })).pipe(
         Effect.catchTag("NoSuchElementError", Effect.die),
         Effect.catch(toDefect)
       )

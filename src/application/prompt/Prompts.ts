@@ -134,9 +134,12 @@ export class Prompts extends Context.Service<
           const isStored = yield* custom.insert(workspace, { id, prompt, text: given.content, resource: blob?.id })
           if (!isStored) return yield* taken
         })
-        yield* Effect.onError(storing, () =>
-          resource === undefined ? Effect.void : blobs.release(workspace, ownerOf(id))
+        const undone = Effect.flatMap(custom.find(workspace, name), (stored) =>
+          // A store can have it, and have been away before it said so.
+          Option.exists(stored, (one) => one.id === id) ? Effect.void : blobs.release(workspace, ownerOf(id))
         )
+        // Nobody knows how far it was when its caller left.
+        yield* Effect.uninterruptible(resource === undefined ? storing : Effect.onError(storing, () => undone))
         return prompt
       })
 

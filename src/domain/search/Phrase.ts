@@ -23,8 +23,12 @@ export const foundIn = (text: string, phrase: string): Found | undefined => {
   if (start < 0) return undefined
   const end = start + phrase.length
   // No character of more than one unit has more than two: so many units hold enough, and a cut one is at their far end.
-  const before = [...text.slice(Math.max(0, start - 2 * surroundings - 1), start)].slice(-surroundings).join("")
-  const after = [...text.slice(end, end + 2 * surroundings + 1)].slice(0, surroundings).join("")
+  const before = Array.from(text.slice(Math.max(0, start - 2 * surroundings - 1), start))
+    .slice(-surroundings)
+    .join("")
+  const after = Array.from(text.slice(end, end + 2 * surroundings + 1))
+    .slice(0, surroundings)
+    .join("")
   const matchedText = text.slice(start, end)
   return { matchedText, context: before + matchedText + after }
 }

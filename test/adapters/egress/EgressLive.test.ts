@@ -13,7 +13,11 @@ const open = ManagedRuntime.make(EgressLive.layer({ allowPrivate: true }))
 let requests = 0
 const server = createServer((request, response) => {
   requests++
-  if (request.url === "/redirect") response.writeHead(302, { location: "/landed" }).end()
+  const [, status, to] = /^\/(30\d)\/(.*)$/u.exec(request.url ?? "") ?? []
+  if (status !== undefined) response.writeHead(Number(status), { location: decodeURIComponent(to ?? "") }).end()
+  else if (request.url === "/seen") response.end(JSON.stringify({ method: request.method, headers: request.headers }))
+  else if (request.url === "/loop") response.writeHead(302, { location: "/loop" }).end()
+  else if (request.url === "/redirect") response.writeHead(302, { location: "/landed" }).end()
   else response.end(`${request.method} ${String(request.headers["x-said"])}`)
 })
 let port: number
@@ -129,4 +133,59 @@ test("a service that may call private addresses sends method and headers, and fo
   expect([answer.status, await answer.text()]).toEqual([200, "POST this"])
   expect(await (await fetch(`http://localhost:${port}/redirect`)).text()).toBe("GET undefined")
   expect((await fetch(`http://localhost:${port}/redirect`, { redirect: "manual" })).status).toBe(302)
+})
+
+describe("a redirect", () => {
+  const send = async (status: number, to: string, init: RequestInit = {}) => {
+    const { fetch } = await open.runPromise(Egress)
+    const headers = {
+      accept: "text/plain",
+      authorization: "Bearer canary",
+      cookie: "canary=1",
+      "mcp-protocol-version": "1",
+      "x-api-key": "canary",
+      "x-team": "canary"
+    }
+    return fetch(`http://127.0.0.1:${port}/${status}/${encodeURIComponent(to)}`, { headers, ...init })
+  }
+  const seen = async (answer: Response) =>
+    (await answer.json()) as { readonly method: string; readonly headers: Readonly<Record<string, string>> }
+
+  test("keeps every header at the same origin", async () => {
+    const { headers } = await seen(await send(302, "/seen"))
+    expect(headers).toMatchObject({ authorization: "Bearer canary", "x-api-key": "canary", "x-team": "canary" })
+  })
+
+  test.for([301, 302, 303, 307, 308])("%i takes no header to another host that could be a key", async (status) => {
+    const { headers } = await seen(await send(status, `http://localhost:${port}/seen`))
+    expect(headers).toMatchObject({ accept: "text/plain", "mcp-protocol-version": "1" })
+    expect(JSON.stringify(headers)).not.toContain("canary")
+  })
+
+  test("brings back no key that it has left behind", async () => {
+    const back = encodeURIComponent(`http://127.0.0.1:${port}/seen`)
+    const { headers } = await seen(await send(302, `http://localhost:${port}/302/${back}`))
+    expect(JSON.stringify(headers)).not.toContain("canary")
+  })
+
+  test.for([
+    [301, "GET"],
+    [302, "GET"],
+    [303, "GET"],
+    [307, "POST"],
+    [308, "POST"]
+  ] as const)("%i makes of a POST a %s", async ([status, method]) => {
+    const there = await seen(await send(status, "/seen", { method: "POST", body: "body" }))
+    expect([there.method, there.headers["content-length"]]).toEqual([method, method === "GET" ? undefined : "4"])
+  })
+
+  test("is followed twenty times and no more, only to http addresses, and not when the caller says so", async () => {
+    const around = `http://127.0.0.1:${port}`
+    const { fetch } = await open.runPromise(Egress)
+    await expect(send(302, "file:///etc/passwd")).rejects.toBeInstanceOf(ForbiddenAddress)
+    await expect(send(302, "http://user:canary@localhost/")).rejects.toBeInstanceOf(ForbiddenAddress)
+    await expect(send(302, "http://")).rejects.toThrow(/no address/u)
+    await expect(send(302, "/seen", { redirect: "error" })).rejects.toThrow(/redirects/u)
+    await expect(fetch(`${around}/loop`)).rejects.toThrow(/20 times/u)
+  })
 })

@@ -6,6 +6,7 @@ import { firstByte } from "./FirstByteCells.ts"
 import { holdPairs } from "./HoldPairs.ts"
 import { modelList } from "./Models.ts"
 import type { Bounds } from "./Rounds.ts"
+import { search } from "./Search.ts"
 import { startToReady } from "./Start.ts"
 import { throughput } from "./Throughput.ts"
 
@@ -19,6 +20,8 @@ const cells = {
   models: ({ gateway }: Field, bounds: Bounds) =>
     gateway === undefined ? Effect.succeed([]) : modelList(gateway.contender, bounds),
   pairs: ({ database }: Field, bounds: Bounds) => holdPairs(database, bounds),
+  search: ({ database, gateway }: Field, bounds: Bounds) =>
+    gateway === undefined ? Effect.succeed([]) : search(gateway.contender, database, bounds),
   abort: ({ contenders, upstream }: Field, bounds: Bounds) => aborts(contenders, upstream, bounds),
   start: ({ gateway }: Field, bounds: Bounds) =>
     gateway === undefined ? Effect.succeed([]) : startToReady(gateway.environment, bounds),

@@ -47,6 +47,15 @@ export const verdicts = (of: Medians): ReadonlyArray<Verdict> => [
   atLeast("GET /v1/models, to a bare Node server", 0.5, "", ratio(of("models", "gateway"), of("models", "bare-node"))),
   atLeast("hold + settlement pairs", 20_000, "/s", of("pairs", "gateway")),
   atMost("Node CPU per pair", 25, " µs", of("pairs.cpu", "gateway")),
+  atMost("selective search in 1,000,000 messages, p95", 50, " ms", of("search.selective", "gateway")),
+  atMost(
+    "selective search, to that in a tenth",
+    2,
+    "",
+    ratio(of("search.selective", "gateway"), of("search.tenth", "gateway"))
+  ),
+  atMost("search for a common word, the first time, p95", 250, " ms", of("search.first", "gateway")),
+  atMost("search for a common word, again, p95", 250, " ms", of("search.common", "gateway")),
   atLeast("client abort mid-stream stops the upstream within 1 s", 100, " %", of("abort.stream", "gateway")),
   atLeast("client abort before the answer stops it within 1 s", 100, " %", of("abort.waiting", "gateway")),
   atMost("resident memory under JSON load, Postgres", 200, " MB", of("json.resident", "gateway")),

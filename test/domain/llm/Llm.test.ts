@@ -135,6 +135,7 @@ test.each([
 })
 
 test("a model is shown by its display name, one that is not listed by its own", () => {
+  const [alpha, , , anywhere] = providers
   expect(displayNameOf(alpha, "large")).toBe("The large")
   expect(displayNameOf(anywhere, "llama")).toBe("llama")
   expect(displayNameOf(undefined, "llama")).toBe("llama")

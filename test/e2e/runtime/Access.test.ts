@@ -75,6 +75,15 @@ describe.each(stores)("the way into the runtime, on $store", ({ options }) => {
     }
   })
 
+  test("a body that is no JSON is not quoted, since what is wrong may stand beside a key", async () => {
+    const { mine } = runtime
+    for (const body of ['{"apiKey": "sk-canary"x}', '{"a": "sk-canary", x}', "sk-canary", '{"apiKey": "sk-canary']) {
+      const { status, text } = await mine("POST", "/api/llm/key", body)
+      expect([status, text]).toEqual([400, expect.stringMatching(/not valid JSON: \w/u)])
+      expect(text).not.toMatch(/canary|nary/u)
+    }
+  })
+
   test("__proto__ and constructor in a body are inert", async () => {
     const { mine } = runtime
     const sent = '{"content": "inert", "metadata": {"__proto__": {"polluted": true}, "constructor": {"prototype": 1}}}'

@@ -214,7 +214,7 @@ describe.each(stores)("agents, on $store", ({ options, store }) => {
     const statuses = await collided((round) =>
       ["a", "b", "c"].map(async (name) => {
         // An own agent's id has no digits.
-        const id = `meeting-${"abcdefghijklmnopqrstuvwxyz"[round]}-${name}`
+        const id = `meeting-${"x".repeat(round + 1)}-${name}`
         const body = { id, sourcePath: join(sources, "folder"), metadata: { ...metadata, main: "one.yml" } }
         const reply = await mine("POST", "/api/agents/install", body)
         if (reply.status === 201) made.add(id)
@@ -459,10 +459,13 @@ describe.each(stores)("agents, on $store", ({ options, store }) => {
       400,
       issue("agent_invalid_config", ["llm", "model"])
     ])
-    expect(await refused({ llm: { ...llm, apiKey: "sk-canary\nX=1" } })).toEqual([
-      400,
-      issue("agent_validation_error", ["llm", "apiKey"])
-    ])
+    for (const unfit of ["sk-canary\nX=1", "two words", "  ", "é", "k".repeat(4_097)]) {
+      expect([unfit, ...(await refused({ llm: { ...llm, apiKey: unfit } }))]).toEqual([
+        unfit,
+        400,
+        issue("agent_validation_error", ["llm", "apiKey"])
+      ])
+    }
     const { stderr, stdout } = runtime.service.logs()
     expect(stdout + stderr).not.toContain("sk-canary")
     expect((await mine("GET", "/api/agents")).text).not.toContain('"wrong"')

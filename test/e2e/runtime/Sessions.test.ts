@@ -109,7 +109,8 @@ describe.each(stores)("sessions, on $store", ({ options }) => {
     const together = await Promise.all(
       Array.from({ length: 8 }, () => runtime.mine("POST", "/api/sessions", { sessionId: "raced" }))
     )
-    expect(together.map(({ status }) => status).toSorted()).toEqual([200, 200, 200, 200, 200, 200, 200, 201])
+    expect(together.filter(({ status }) => status === 201).length).toBe(1)
+    expect(together.filter(({ status }) => status === 200).length).toBe(7)
   })
 
   test("POST /api/sessions: 400 for what cannot be an id", async () => {
@@ -260,7 +261,7 @@ describe.each(stores)("sessions, on $store", ({ options }) => {
     expect([refused.status, refused.body]).toEqual([413, messageError])
   })
 
-  test("DELETE /api/sessions/{id}: 200, and nothing of it is left", async () => {
+  test("DELETE /api/sessions/{id}: 200 with nothing of it left", async () => {
     const id = await opened()
     const kept = await opened()
     const blob = await betweenStarts(runtime.service, "mine", (workspace) =>
@@ -296,7 +297,8 @@ describe.each(stores)("sessions, on $store", ({ options }) => {
     await refusedOfUnknown("DELETE", "")
     const id = await opened()
     const replies = await Promise.all(Array.from({ length: 5 }, () => runtime.mine("DELETE", `/api/sessions/${id}`)))
-    expect(replies.map(({ status }) => status).toSorted()).toEqual([200, 404, 404, 404, 404])
+    expect(replies.filter(({ status }) => status === 200).length).toBe(1)
+    expect(replies.filter(({ status }) => status === 404).length).toBe(4)
   })
 
   test("POST /api/sessions/{id}/load: 200 for the session that becomes the current one", async () => {
@@ -308,7 +310,7 @@ describe.each(stores)("sessions, on $store", ({ options }) => {
 
   test("POST /api/sessions/{id}/load: 404 for one that is not there", () => refusedOfUnknown("POST", "/load"))
 
-  test("POST /api/sessions/{id}/cancel: 200, and says whether there was something to cancel", async () => {
+  test("POST /api/sessions/{id}/cancel: 200 that says whether there was something to cancel", async () => {
     const id = await opened()
     const idle = await runtime.mine("POST", `/api/sessions/${id}/cancel`)
     expect([idle.status, idle.body]).toEqual([200, { cancelled: false, sessionId: id }])

@@ -17,6 +17,12 @@ export class InvalidJson extends Schema.TaggedError<InvalidJson>()("InvalidJson"
   }
 }
 
+/** The same failure without the piece of the body that the parser quotes: it may be of a secret. */
+export const unquoted = <E>(failure: E | InvalidJson): E | InvalidJson =>
+  failure instanceof InvalidJson
+    ? new InvalidJson({ detail: failure.detail.replace(/, (?:\.\.\.)?".*$/s, ".") })
+    : failure
+
 /** The JSON is more intricate than any store or vendor has to bear. */
 export class TooIntricate extends Schema.TaggedError<TooIntricate>()("TooIntricate", { problem: Schema.String }) {
   override get message() {

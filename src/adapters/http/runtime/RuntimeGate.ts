@@ -69,7 +69,7 @@ export class RuntimeGate extends HttpApiMiddleware.Service<RuntimeGate, { provid
               Context.get(annotations, BodyMayBeAbsent) && hasNoBody(request)
                 ? Result.succeed({ value: {}, bytes: 0 })
                 : yield* Effect.result(JsonBody.read(Context.get(annotations, BodyLimit), { source, request }))
-            if (body._tag === "Failure") return refuse(body.failure)
+            if (body._tag === "Failure") return refuse(JsonBody.unquoted(body.failure))
             const wrong = unstorableIn(body.success.value)
             if (wrong !== undefined) return refuse(notStorable(wrong))
             answering = Effect.provideService(

@@ -67,7 +67,9 @@ export default Effect.gen(function* () {
       SELECT coalesce(array_agg(
         (mark.of << 24) | (get_byte(content, i) << 16) | (get_byte(content, i + 1) << 8) | get_byte(content, i + 2)
       ), '{}')
-      FROM (SELECT ('x' || left(md5(workspace), 10))::bit(40)::bigint AS of) mark,
+      FROM (
+        SELECT ('x' || encode(substring(sha256(convert_to(workspace, 'UTF8')) FOR 5), 'hex'))::bit(40)::bigint AS of
+      ) mark,
            generate_series(0, length(content) - 3) AS i
     $$`
   yield* sql`

@@ -23,7 +23,8 @@ export class Egress extends Context.Service<
     readonly check: (url: string) => Effect.Effect<void, ForbiddenAddress>
     /**
      * `fetch`, for the libraries that take one. It looks at the address that each connection goes to in the end, also
-     * after a redirect, and rejects with `ForbiddenAddress`.
+     * after a redirect, and rejects with `ForbiddenAddress`. A redirect to another host takes no header along that could
+     * be a key.
      */
     readonly fetch: (url: string | URL, init?: RequestInit) => Promise<Response>
   }

@@ -48,11 +48,7 @@ export class Sessions extends Context.Service<
     /** Makes it the current one. False if there is no such session. */
     readonly load: (workspace: OrganizationId, id: SessionId) => Effect.Effect<boolean>
     /** Sessions with no activity for so long, in milliseconds, and no running turn; oldest first. */
-    readonly idle: (
-      workspace: OrganizationId,
-      millis: number,
-      limit: number
-    ) => Effect.Effect<ReadonlyArray<SessionId>>
+    readonly idle: (workspace: OrganizationId, millis: number, limit: number) => Effect.Effect<ReadonlyArray<SessionId>>
     /**
      * Messages whose text has the phrase, whatever its case: those with the exact phrase first, then the newest. Nothing
      * in the phrase has a meaning of its own. `total` counts all of them.

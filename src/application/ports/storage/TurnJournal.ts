@@ -57,10 +57,7 @@ export class TurnJournal extends Context.Service<
     ) => Effect.Effect<Option.Option<TurnRef>>
     readonly answered: (turn: TurnRef, approval: ApprovalId) => Effect.Effect<Option.Option<ApprovalAnswer>>
     /** Questions without an answer, oldest first. */
-    readonly open: (
-      workspace: OrganizationId,
-      session: SessionId | undefined
-    ) => Effect.Effect<ReadonlyArray<Approval>>
+    readonly open: (workspace: OrganizationId, session: SessionId | undefined) => Effect.Effect<ReadonlyArray<Approval>>
   }
 >()("gateway/ports/storage/TurnJournal") {}
 
