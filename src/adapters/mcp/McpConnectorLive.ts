@@ -1,81 +1,22 @@
-import { SSEClientTransport } from "@modelcontextprotocol/sdk/client/sse.js"
-import { StreamableHTTPClientTransport } from "@modelcontextprotocol/sdk/client/streamableHttp.js"
 import { Effect, Layer } from "effect"
-import { McpConnector, McpFailed } from "../../application/ports/mcp/McpConnector.ts"
+import { McpConnector } from "../../application/ports/mcp/McpConnector.ts"
 import { Egress } from "../../application/ports/runtime/Egress.ts"
-import type { McpServerConfig } from "../../domain/agent/AgentConfig.ts"
-import { boundedFetch } from "./BoundedFetch.ts"
-import * as Connection from "./Connection.ts"
-import { failureOf } from "./McpFailures.ts"
-import { redaction } from "./Redaction.ts"
-import { StdioTransport } from "./StdioTransport.ts"
+import type { McpOptions } from "./Connector.ts"
 
-export interface McpOptions {
-  /** Whether servers may be programs of this machine: whoever may configure one runs what he wants. */
-  readonly stdio: "allowed" | "refused"
-  /** What of this process's environment those programs get; nothing else of it. */
-  readonly environment: Readonly<Record<string, string>>
-}
-
-export const layer = ({ environment, stdio }: McpOptions): Layer.Layer<McpConnector, never, Egress> =>
+/** The library is loaded by the first connection: commands, and services without MCP servers, start faster without. */
+export const layer = (options: McpOptions): Layer.Layer<McpConnector, never, Egress> =>
   Layer.effect(
     McpConnector,
     Effect.gen(function* () {
       const egress = yield* Egress
-      const fetch = boundedFetch(egress.fetch)
-
-      /** How to reach a server, and how the connection to it is left. */
-      const reach = Effect.fnUntraced(function* (
-        name: string,
-        config: McpServerConfig,
-        redact: (text: string) => string
-      ) {
-        if (config.type === "stdio") {
-          if (stdio === "refused") {
-            return yield* new McpFailed({
-              server: name,
-              reason: "forbidden address",
-              message: `MCP server ${JSON.stringify(name)}: this service starts no programs. Its operator allows it with MCP_STDIO=allowed.`
-            })
-          }
-          const log = Effect.runForkWith(yield* Effect.context())
-          return new StdioTransport({
-            command: config.command,
-            args: config.args ?? [],
-            env: { ...environment, ...config.env },
-            onStderr: (text) => void log(Effect.logDebug(`MCP server ${name}: ${redact(text.trimEnd())}`))
-          })
-        }
-        if (!URL.canParse(config.url)) {
-          return yield* new McpFailed({
-            server: name,
-            reason: "unreachable",
-            message: `MCP server ${JSON.stringify(name)}: its url is no URL.`
-          })
-        }
-        // Each connection is looked at again; this one says best what is wrong.
-        yield* Effect.mapError(egress.check(config.url), (error) => failureOf(name, error, redact))
-        const options = { fetch, requestInit: { headers: { ...config.headers } } }
-        return config.type === "sse"
-          ? // Deprecated, and what older servers speak.
-            new SSEClientTransport(new URL(config.url), options)
-          : new StreamableHTTPClientTransport(new URL(config.url), options)
-      })
-
+      const connector = yield* Effect.cached(
+        Effect.map(
+          Effect.promise(() => import("./Connector.ts")),
+          ({ make }) => make(options, egress)
+        )
+      )
       return McpConnector.of({
-        connect: Effect.fn("McpConnector.connect")(function* (name, config) {
-          const redact = redaction(secretsOf(config))
-          return yield* Connection.make(name, yield* reach(name, config, redact), config.timeout, redact)
-        })
+        connect: (name, config) => Effect.flatMap(connector, ({ connect }) => connect(name, config))
       })
     })
   )
-
-/** What a server got from its configuration, and must not be seen in what is told of it. */
-const secretsOf = (config: McpServerConfig): ReadonlyArray<string> =>
-  config.type === "stdio"
-    ? Object.values(config.env ?? {})
-    : [
-        ...Object.values(config.headers ?? {}).flatMap((value) => [value, value.replace(/^\S+\s+/, "")]),
-        ...(URL.canParse(config.url) ? [...new URL(config.url).searchParams.values()] : [])
-      ]

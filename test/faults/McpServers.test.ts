@@ -6,9 +6,9 @@ import { createServer, type RequestListener, type Server } from "node:http"
 import type { AddressInfo } from "node:net"
 import { join } from "node:path"
 import { afterAll, afterEach, describe, expect, test } from "vitest"
-import { failure, startConnector } from "../../fixtures/mcp/Connector.ts"
-import { gone, processesWith } from "../../fixtures/mcp/Processes.ts"
-import { misbehaving } from "../../fixtures/mcp/Servers.ts"
+import { failure, startConnector } from "../fixtures/mcp/Connector.ts"
+import { gone, processesWith } from "../fixtures/mcp/Processes.ts"
+import { misbehaving } from "../fixtures/mcp/Servers.ts"
 
 const connector = startConnector()
 const { run } = connector
@@ -163,7 +163,7 @@ describe("processes", () => {
   })
 
   test("end with a process that is killed by SIGKILL", async () => {
-    const user = spawn(process.execPath, [join(import.meta.dirname, "../../fixtures/mcp/ConnectorUser.ts"), mark], {
+    const user = spawn(process.execPath, [join(import.meta.dirname, "../fixtures/mcp/ConnectorUser.ts"), mark], {
       stdio: ["ignore", "pipe", "inherit"]
     })
     await once(user.stdout, "data")

@@ -1,14 +1,14 @@
 import { assert, layer } from "@effect/vitest"
 import { Effect } from "effect"
 import { SqlClient } from "effect/sql"
-import { Sessions } from "../../../src/application/ports/storage/Sessions.ts"
-import { TurnJournal } from "../../../src/application/ports/storage/TurnJournal.ts"
-import { SessionId } from "../../../src/domain/conversation/Session.ts"
-import type { OrganizationId } from "../../../src/domain/shared/Ids.ts"
-import { message, submission, turnIn } from "../../conformance/Conversation.ts"
-import { account } from "../../conformance/Samples.ts"
-import { freshDatabase } from "../../fixtures/Postgres.ts"
-import { onServer, shared } from "./Stores.ts"
+import { Sessions } from "../../src/application/ports/storage/Sessions.ts"
+import { TurnJournal } from "../../src/application/ports/storage/TurnJournal.ts"
+import { SessionId } from "../../src/domain/conversation/Session.ts"
+import type { OrganizationId } from "../../src/domain/shared/Ids.ts"
+import { message, submission, turnIn } from "../conformance/Conversation.ts"
+import { account } from "../conformance/Samples.ts"
+import { freshDatabase } from "../fixtures/Postgres.ts"
+import { onServer, shared } from "../adapters/postgres/Stores.ts"
 
 const store = shared(onServer(await freshDatabase("messages")))
 
