@@ -4,9 +4,9 @@ import { SqlClient } from "effect/sql"
 import { MemoryStore } from "../../src/application/ports/storage/MemoryStore.ts"
 import type { MemoryFilter } from "../../src/domain/memory/Memory.ts"
 import type { OrganizationId } from "../../src/domain/shared/Ids.ts"
+import { onServer, shared } from "../adapters/postgres/Stores.ts"
 import { account } from "../conformance/Samples.ts"
 import { freshDatabase } from "../fixtures/Postgres.ts"
-import { onServer, shared } from "../adapters/postgres/Stores.ts"
 
 const many = 100_000
 const rounds = 40

@@ -5,10 +5,10 @@ import { Sessions } from "../../src/application/ports/storage/Sessions.ts"
 import { TurnJournal } from "../../src/application/ports/storage/TurnJournal.ts"
 import { SessionId } from "../../src/domain/conversation/Session.ts"
 import type { OrganizationId } from "../../src/domain/shared/Ids.ts"
+import { onServer, shared } from "../adapters/postgres/Stores.ts"
 import { message, submission, turnIn } from "../conformance/Conversation.ts"
 import { account } from "../conformance/Samples.ts"
 import { freshDatabase } from "../fixtures/Postgres.ts"
-import { onServer, shared } from "../adapters/postgres/Stores.ts"
 
 const store = shared(onServer(await freshDatabase("messages")))
 
