@@ -3,12 +3,13 @@ import * as NodeServices from "@effect/platform-node/NodeServices"
 import { Cause, Console, Effect, Exit, Layer, Option, Redacted, Schema } from "effect"
 import { HttpServer } from "effect/http"
 import * as PackagedAgentsLive from "./adapters/agents/PackagedAgentsLive.ts"
+import * as ExternalModelsLive from "./adapters/aisdk/ExternalModelsLive.ts"
 import * as Catalogue from "./adapters/catalogue/Catalogue.ts"
 import * as ModelsFile from "./adapters/catalogue/ModelsFile.ts"
 import * as ProvidersLive from "./adapters/catalogue/ProvidersLive.ts"
 import * as Cli from "./adapters/cli/Cli.ts"
 import { boundHeapGrowth } from "./adapters/config/HeapGrowth.ts"
-import { secret, settings as readSettings, vendorSettings } from "./adapters/config/Settings.ts"
+import { gateway, secret, settings as readSettings, vendorSettings } from "./adapters/config/Settings.ts"
 import * as IdsLive from "./adapters/crypto/IdsLive.ts"
 import * as KeyTextsLive from "./adapters/crypto/KeyTextsLive.ts"
 import * as NanoIdsLive from "./adapters/crypto/NanoIdsLive.ts"
@@ -18,6 +19,7 @@ import * as AgentSourcesLive from "./adapters/filesystem/AgentSourcesLive.ts"
 import * as HostFilesLive from "./adapters/filesystem/HostFilesLive.ts"
 import * as WorkspaceFilesOnDisk from "./adapters/filesystem/WorkspaceFilesOnDisk.ts"
 import * as HttpLive from "./adapters/http/HttpLive.ts"
+import { Upgrades } from "./adapters/http/runtime/Upgrades.ts"
 import * as McpConnectorLive from "./adapters/mcp/McpConnectorLive.ts"
 import * as ObservabilityLive from "./adapters/observability/ObservabilityLive.ts"
 import * as Clients from "./adapters/postgres/Clients.ts"
@@ -30,10 +32,12 @@ import { anthropic } from "./adapters/vendors/drivers/Anthropic.ts"
 import { compatible } from "./adapters/vendors/drivers/Compatible.ts"
 import { drivers } from "./adapters/vendors/drivers/Drivers.ts"
 import { openAi } from "./adapters/vendors/drivers/OpenAi.ts"
+import { openAiCompatible } from "./adapters/vendors/drivers/OpenAiCompatible.ts"
 import { openAiByResponses } from "./adapters/vendors/drivers/OpenAiResponses.ts"
 import { ownKeyForms } from "./adapters/vendors/drivers/OwnKeys.ts"
 import { probe } from "./adapters/vendors/Probe.ts"
 import * as VendorsLive from "./adapters/vendors/VendorsLive.ts"
+import * as WebSocketsLive from "./adapters/websocket/WebSocketsLive.ts"
 import * as AgentYamlLive from "./adapters/yaml/AgentYamlLive.ts"
 import { AgentBackups } from "./application/agent/AgentBackups.ts"
 import { AgentConfigs } from "./application/agent/AgentConfigs.ts"
@@ -47,7 +51,13 @@ import { HoldKeeper } from "./application/billing/HoldKeeper.ts"
 import { Models } from "./application/catalog/Models.ts"
 import { CompleteChat } from "./application/completion/CompleteChat.ts"
 import { IdempotencyKeys } from "./application/completion/IdempotencyKeys.ts"
+import { Approvals } from "./application/conversation/Approvals.ts"
+import { Attachments } from "./application/conversation/Attachments.ts"
+import { CallModel } from "./application/conversation/CallModel.ts"
+import { Listen } from "./application/conversation/Listen.ts"
+import { SendMessage } from "./application/conversation/SendMessage.ts"
 import { SessionsOfWorkspace } from "./application/conversation/SessionsOfWorkspace.ts"
+import * as Turns from "./application/conversation/Turns.ts"
 import { Accounts } from "./application/identity/Accounts.ts"
 import { Authenticate } from "./application/identity/Authenticate.ts"
 import { FirstStart } from "./application/identity/FirstStart.ts"
@@ -56,7 +66,6 @@ import { EffectiveLlm } from "./application/llm/EffectiveLlm.ts"
 import { LlmCatalog } from "./application/llm/LlmCatalog.ts"
 import { LlmConfigs } from "./application/llm/LlmConfigs.ts"
 import { Memories } from "./application/memory/Memories.ts"
-import { TurnRunner } from "./application/ports/runtime/TurnRunner.ts"
 import { StoreHealth } from "./application/ports/storage/StoreHealth.ts"
 import { isService, ModelCatalog } from "./application/ports/vendor/ModelCatalog.ts"
 import { Prompts } from "./application/prompt/Prompts.ts"
@@ -81,9 +90,12 @@ const wires = { chat: openAi, responses: openAiByResponses, anthropic }
 const vendors = Effect.fnUntraced(function* (file: ModelsFile.ModelsFile | undefined) {
   const operated: Array<Upstream> = []
   const ownKeysOnly: Array<Upstream> = []
+  /** For agents, which have keys of their own. */
+  const agentProviders: Array<Upstream> = [{ ...openAiCompatible, apiKey: undefined }]
   const providers: Array<Catalogue.CatalogueOptions["providers"][number]> = []
   for (const driver of reachable) {
     const { apiKey, baseUrl } = yield* vendorSettings(driver)
+    agentProviders.push({ ...driver, baseUrl: Option.getOrElse(baseUrl, () => driver.baseUrl), apiKey: undefined })
     const offered = { upstream: driver.id, prefix: driver.modelPrefix }
     const isOperated = Option.isSome(apiKey) && drivers.includes(driver)
     const own = ownKeyForms.filter((form) => form.driver === driver)
@@ -109,16 +121,16 @@ const vendors = Effect.fnUntraced(function* (file: ModelsFile.ModelsFile | undef
       apiKey: Option.getOrUndefined(Option.map(apiKey, Redacted.value))
     })
   }
-  return { operated, ownKeysOnly, providers }
+  return { operated, ownKeysOnly, providers, agentProviders }
 })
 
 const configuration = Effect.gen(function* () {
   const settings = yield* readSettings
   const modelsFile = Option.isNone(settings.modelsFile) ? undefined : yield* ModelsFile.read(settings.modelsFile.value)
-  const { operated, ownKeysOnly, providers } = yield* vendors(modelsFile)
+  const { agentProviders, operated, ownKeysOnly, providers } = yield* vendors(modelsFile)
   const echo = settings.store._tag === "Embedded" || operated.length === 0
   const catalogue = Catalogue.layer({ providers, modelsFile, echo })
-  return { settings, operated, upstreams: [...operated, ...ownKeysOnly], catalogue }
+  return { settings, operated, upstreams: [...operated, ...ownKeysOnly], agentProviders, catalogue }
 }).pipe(Effect.mapError(({ message }) => new StartFailed({ message })))
 
 type Configuration = Effect.Success<typeof configuration>
@@ -142,7 +154,7 @@ const stores = (configuration: Configuration) => {
     store._tag === "Embedded"
       ? Layer.provideMerge(WorkspaceFilesOnDisk.layer(store.directory), PostgresLive.layer)
       : Layer.provide(PostgresLive.layerWithFiles, secrets)
-  ).pipe(Layer.provide(client(configuration)), Layer.merge(AgentSourcesLive.layer(agentSourceRoots)))
+  ).pipe(Layer.provideMerge(client(configuration)), Layer.merge(AgentSourcesLive.layer(agentSourceRoots)))
 }
 
 const identity = (configuration: Configuration) =>
@@ -157,45 +169,72 @@ const models = ({ catalogue }: Configuration) =>
   Layer.catchTag(catalogue, "ModelsFileInvalid", ({ message }) => stop(message))
 
 /** The agents of workspaces: their files, what runs, and the MCP servers that it is connected with. */
-const agents = ({ settings: { egress, mcp } }: Configuration) =>
+const agents = ({ settings: { mcp } }: Configuration) =>
   Layer.mergeAll(Agents.layer, ConnectMcpServer.layer, LlmConfigs.layer).pipe(
     Layer.provideMerge(Layer.mergeAll(AgentConfigs.layer, LlmCatalog.layer)),
     Layer.provideMerge(Layer.mergeAll(EffectiveLlm.layer, RunningAgents.layer)),
     Layer.provideMerge(AgentBackups.layer),
     Layer.provide(McpConnectorLive.layer(mcp)),
     Layer.provideMerge(CurrentAgent.layer),
-    Layer.provideMerge(Layer.mergeAll(AgentYamlLive.layer, EgressLive.layer(egress), PackagedAgentsLive.layer)),
+    Layer.provideMerge(Layer.mergeAll(AgentYamlLive.layer, PackagedAgentsLive.layer)),
     Layer.provideMerge(ProvidersLive.layer)
   )
 
 /** What agents can read. Files of this machine never include the service's own. */
 const resources = ({ settings: { agentSourceRoots, store } }: Configuration) =>
-  Layer.provide(
+  Layer.provideMerge(
     Resources.layer,
     HostFilesLive.layer({ roots: agentSourceRoots, except: store._tag === "Embedded" ? [store.directory] : [] })
   )
 
-/** Conversations. Nothing submits turns yet, so nothing has to run them: the turn engine's runner takes this place. */
-const conversations = Layer.merge(SessionsOfWorkspace.layer, Search.layer).pipe(
-  Layer.provide(Layer.succeed(TurnRunner, { start: () => Effect.void, wake: () => Effect.void }))
-)
+/** A quarter of the program: only who needs it loads it. */
+const clusterLive = Effect.promise(() => import("./adapters/cluster/ClusterLive.ts"))
+
+/** What runs turns: every process on one Postgres is a member of one cluster, one with a store of its own is alone. */
+const runner = ({ settings: { cluster, store } }: Configuration) =>
+  Layer.unwrap(
+    Effect.map(clusterLive, ({ layerEmbedded, layerServer }) =>
+      store._tag === "Embedded" ? layerEmbedded : layerServer(cluster)
+    )
+  ).pipe(
+    Layer.catchTag("SocketServerError", ({ reason }) =>
+      stop(`CLUSTER_HOST, CLUSTER_PORT: cannot listen on ${cluster.host}:${cluster.port}: ${String(reason)}`)
+    )
+  )
+
+/** Conversations with agents. */
+const conversations = (configuration: Configuration) =>
+  Layer.mergeAll(SendMessage.layer, Approvals.layer, Listen.layer).pipe(
+    Layer.provideMerge(SessionsOfWorkspace.layer),
+    Layer.provideMerge(runner(configuration)),
+    Layer.provide(Turns.layer),
+    Layer.provide(Attachments.layer),
+    Layer.provide(CallModel.layer),
+    Layer.provideMerge(Layer.merge(Memories.layer, Search.layer)),
+    Layer.provideMerge(resources(configuration))
+  )
+
+/** Connections that become WebSockets go from the one adapter to the other. */
+const sockets = Layer.effect(Upgrades, WebSocketsLive.WebSockets).pipe(Layer.provide(WebSocketsLive.layer))
 
 /** Every use case of the gateway, over the configured adapters. */
 const useCases = (configuration: Configuration) =>
-  Layer.mergeAll(
-    CompleteChat.layer,
-    GetBillingSummary.layer,
-    IdempotencyKeys.layer,
-    Memories.layer,
-    Prompts.layer
-  ).pipe(
-    Layer.merge(resources(configuration)),
-    Layer.merge(conversations),
+  Layer.mergeAll(GetBillingSummary.layer, IdempotencyKeys.layer, Prompts.layer, conversations(configuration)).pipe(
+    Layer.provideMerge(CompleteChat.layer),
     Layer.provideMerge(agents(configuration)),
     Layer.provideMerge(Models.layer),
     Layer.provide(models(configuration)),
     Layer.provide(HoldKeeper.layer),
-    Layer.provide(VendorsLive.layer(configuration.upstreams, configuration.settings.deadlines)),
+    Layer.provide(
+      VendorsLive.layer(configuration.upstreams, configuration.settings.deadlines, configuration.agentProviders)
+    ),
+    Layer.provide(
+      ExternalModelsLive.layer(
+        new Map(configuration.agentProviders.map(({ baseUrl, id }) => [id, baseUrl])),
+        configuration.settings.deadlines
+      )
+    ),
+    Layer.provideMerge(EgressLive.layer(configuration.settings.egress)),
     Layer.provide(TokenizerLive.layer),
     Layer.provideMerge(identity(configuration))
   )
@@ -212,7 +251,10 @@ const serve = Effect.gen(function* () {
     drain,
     access,
     policies: { listModels: rates.models, getBillingSummary: billingSummaryRead, createChatCompletion: rates.chat }
-  }).pipe(Layer.catchTag("ServeError", ({ cause }) => stop(`PORT: cannot listen on ${host}:${port}: ${String(cause)}`)))
+  }).pipe(
+    Layer.catchTag("ServeError", ({ cause }) => stop(`PORT: cannot listen on ${host}:${port}: ${String(cause)}`)),
+    Layer.provide(sockets)
+  )
   return yield* Layer.launch(
     Layer.effectDiscard(greet(store._tag === "Embedded")).pipe(Layer.provide(Http), Layer.provide(useCases(configured)))
   ).pipe(
@@ -279,9 +321,15 @@ const checks = Effect.gen(function* () {
 
 Cli.run({
   serve,
-  migrate: Effect.flatMap(configuration, (read) => Effect.provide(Migrations.run, client(read))),
+  migrate: Effect.flatMap(configuration, (read) =>
+    Migrations.run.pipe(
+      Effect.tap(Effect.scoped(Effect.flatMap(clusterLive, ({ migrations }) => Layer.build(migrations)))),
+      Effect.provide(client(read))
+    )
+  ),
   stores: configuredLayer(identity),
   models: configuredLayer(models),
+  gateway,
   checks
 }).pipe(
   Effect.provide(NodeServices.layer),

@@ -34,7 +34,7 @@ const fakeServers = () => {
         () => Effect.sync(() => void log.push(`close ${name}`))
       )
       const connection: McpConnection = {
-        tools: Effect.succeed([{ name: "tool", description: "", inputSchema: {} }]),
+        tools: Effect.succeed([{ name: "tool", description: "", inputSchema: {}, isIdempotent: false }]),
         callTool: () => Effect.succeed({ isError: false, content: [] }),
         resources: Effect.succeed([]),
         readResource: () => Effect.succeed([]),

@@ -57,7 +57,7 @@ export const eventLogSuite = (
       })
     )
 
-    it.effect("forgets chunks when their turn ends, and gives their numbers to no other event", () =>
+    it.effect("forgets chunks when a later turn ends, and gives their numbers to no other event", () =>
       Effect.gen(function* () {
         const log = yield* EventLog
         const journal = yield* TurnJournal
@@ -66,14 +66,26 @@ export const eventLogSuite = (
         yield* log.append(turn, [{ event: "thinking", data: { sessionId: session } }, chunk(session, "a")])
         yield* log.append(turn, [chunk(session, "b")])
         yield* journal.finish(turn, "completed", { events: [response(session, "ab")] })
+        assert.deepStrictEqual(namesOf(yield* allEvents(workspace, session)), [
+          "thinking",
+          "chunk",
+          "chunk",
+          "response"
+        ])
+        const later = turnIn(workspace, session)
+        yield* journal.submit(later, submission(null))
+        yield* log.append(later, [chunk(session, "c")])
+        yield* journal.finish(later, "completed", { events: [response(session, "c")] })
         assert.deepStrictEqual(
           (yield* allEvents(workspace, session)).map(({ event, id }) => [id, event.event]),
           [
             [1, "thinking"],
-            [4, "response"]
+            [4, "response"],
+            [5, "chunk"],
+            [6, "response"]
           ]
         )
-        assert.strictEqual(yield* log.last(workspace, session), 4)
+        assert.strictEqual(yield* log.last(workspace, session), 6)
       })
     )
 

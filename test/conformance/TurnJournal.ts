@@ -378,6 +378,7 @@ export const turnJournalSuite = (
         assert.deepStrictEqual(namesOf(yield* allEvents(workspace, session)), [
           "sessionTitleUpdated",
           "messageQueued",
+          "chunk",
           "approvalRequest",
           "error",
           "error",

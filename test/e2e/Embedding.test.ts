@@ -6,6 +6,7 @@ import { parse } from "model-gateway/adapters/catalogue/ModelsFile"
 import * as IdsLive from "model-gateway/adapters/crypto/IdsLive"
 import * as KeyTextsLive from "model-gateway/adapters/crypto/KeyTextsLive"
 import * as SecretsLive from "model-gateway/adapters/crypto/SecretsLive"
+import * as EgressLive from "model-gateway/adapters/egress/EgressLive"
 import * as InMemoryLive from "model-gateway/adapters/inmemory/InMemoryLive"
 import * as PostgresLive from "model-gateway/adapters/postgres/PostgresLive"
 import * as TokenizerLive from "model-gateway/adapters/tokenizer/TokenizerLive"
@@ -43,6 +44,7 @@ const Runtime = Layer.mergeAll(IdsLive.layer, KeyTextsLive.layer, SecretsLive.la
 const useCases = Layer.mergeAll(CompleteChat.layer, GetBillingSummary.layer, Accounts.layer, Authenticate.layer).pipe(
   Layer.provide([HoldKeeper.layer, Models.layer]),
   Layer.provide([catalogue, VendorsLive.layer([])]),
+  Layer.provide(EgressLive.layer({ allowPrivate: false })),
   Layer.provide([Runtime, NodeServices.layer])
 )
 

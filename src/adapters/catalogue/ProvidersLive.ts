@@ -55,6 +55,8 @@ const withModels = Effect.fnUntraced(function* (listed: ListedProvider) {
       displayName: model.name,
       isDefault: model.id === defaultModel,
       maxInputTokens: model.max_input_tokens,
+      maxOutputTokens: model.max_output_tokens,
+      supportsToolCall: model.tools,
       fileTypes: fileTypesOf(model.input, reads)
     }))
   } satisfies Provider

@@ -1,5 +1,6 @@
 import { Effect, Layer, Logger } from "effect"
 import { CliConfig, CliOutput, Command, GlobalFlag } from "effect/cli"
+import { chat } from "./Chat.ts"
 import { credits } from "./Credits.ts"
 import { doctor } from "./Doctor.ts"
 import { presenter, tell } from "./Failures.ts"
@@ -18,7 +19,7 @@ const version = "1.0.0"
 const LogsOnStderr = Layer.mergeAll(Logger.layer([Logger.defaultLogger]), Layer.succeed(Logger.LogToStderr, true))
 
 /** The command line. Without a command it serves. */
-export const make = ({ checks, migrate: migration, models: catalogue, serve, stores }: Options) =>
+export const make = ({ checks, gateway, migrate: migration, models: catalogue, serve, stores }: Options) =>
   // Help shows the name, so that its lines can be typed as they stand.
   Command.make("node src/main.ts", {}, () => serve).pipe(
     Command.withDescription("A self-hosted model gateway. Without a command it serves, on PORT (8080)."),
@@ -43,6 +44,7 @@ export const make = ({ checks, migrate: migration, models: catalogue, serve, sto
       credits(stores).pipe(Command.provide(LogsOnStderr)),
       usage(stores).pipe(Command.provide(LogsOnStderr)),
       models(catalogue).pipe(Command.provide(LogsOnStderr)),
+      chat(gateway).pipe(Command.provide(LogsOnStderr)),
       doctor(checks).pipe(Command.provide(LogsOnStderr))
     ])
   )

@@ -1,4 +1,4 @@
-import type { Effect, Layer } from "effect"
+import type { Effect, Layer, Option, Redacted } from "effect"
 import type { Command } from "effect/cli"
 import type { Accounts } from "../../application/identity/Accounts.ts"
 import type { ProviderKeyRing } from "../../application/identity/ProviderKeyRing.ts"
@@ -20,6 +20,13 @@ export interface Check {
 /** A migration as the schema remembers it. */
 export type Migration = readonly [id: number, name: string]
 
+/** Where the service is that `chat` talks to, and as whom. */
+export interface Gateway {
+  readonly url: string
+  /** None: a service that is open to its own machine. */
+  readonly key: Option.Option<Redacted.Redacted>
+}
+
 /** What the commands do their work with. */
 export interface Options {
   readonly serve: Effect.Effect<void, Failure, Command.Environment>
@@ -27,5 +34,6 @@ export interface Options {
   readonly migrate: Effect.Effect<ReadonlyArray<Migration>, Failure, Command.Environment>
   readonly stores: Opened<Accounts | ProviderKeyRing | UsageEvents>
   readonly models: Opened<ModelCatalog>
+  readonly gateway: Effect.Effect<Gateway, Failure>
   readonly checks: Effect.Effect<ReadonlyArray<Check>, Failure, Command.Environment>
 }

@@ -1,6 +1,7 @@
 import { Duration, Effect, Option, type Redacted, Schema } from "effect"
 import { SecretsKey } from "../../application/ports/runtime/Secrets.ts"
 import { chatCompletionsCreate, modelCatalogRead, type RatePolicy } from "../../domain/ratelimit/RatePolicy.ts"
+import { ownPrivateAddress } from "./OwnAddress.ts"
 import {
   Deadline,
   Directories,
@@ -147,6 +148,10 @@ export const settings = Effect.gen(function* () {
     ),
     otlpEndpoint: yield* optional("OTEL_EXPORTER_OTLP_ENDPOINT", HttpUrl, "an http or https URL"),
     access: yield* access(store._tag === "Embedded", host),
+    cluster: {
+      host: yield* withDefault("CLUSTER_HOST", Schema.String, "an address of this machine", ownPrivateAddress()),
+      port: yield* withDefault("CLUSTER_PORT", wholeNumber(0, 65_535), "a port from 0 to 65535", 0)
+    },
     egress: {
       allowPrivate:
         (yield* withDefault(
@@ -180,3 +185,12 @@ export const vendorSettings = (variables: { readonly keyVariable: string; readon
 
 /** A secret under a name that the operator chose. */
 export const secret = (variable: string) => optional(variable, Secret, "an API key")
+
+/** Where the service is that the command line talks to, and as whom (decisions 11): by default this machine's. */
+export const gateway = Effect.gen(function* () {
+  const port = yield* withDefault("PORT", wholeNumber(0, 65_535), "a port from 0 to 65535", 8080)
+  return {
+    url: yield* withDefault("GATEWAY_URL", HttpUrl, "an http or https URL", `http://127.0.0.1:${port}`),
+    key: yield* optional("GATEWAY_KEY", Secret, "a key of the service")
+  }
+})

@@ -135,8 +135,9 @@ export const isOpen = ({ status }: StoredTurn): boolean => status === "running" 
 export const runningTurn = ({ turns }: StoredSession): Option.Option<StoredTurn> =>
   Option.fromUndefinedOr([...turns.values()].find(({ status }) => status === "running"))
 
+/** Those of turns before this one. */
 export const forgetChunks = (stored: StoredSession, turn: TurnId): void => {
-  stored.events = stored.events.filter((logged) => logged.turn !== turn || !isChunk(logged.event))
+  stored.events = stored.events.filter((logged) => logged.turn === turn || !isChunk(logged.event))
 }
 
 export const sessionOf = ({ createdAt, history, id, lastActivity, title }: StoredSession): Session => ({

@@ -1,4 +1,5 @@
 import { Layer } from "effect"
+import * as AllowedToolsInMemory from "./AllowedToolsInMemory.ts"
 import * as ApiKeysInMemory from "./ApiKeysInMemory.ts"
 import * as BlobsInMemory from "./BlobsInMemory.ts"
 import { Conversations } from "./Conversations.ts"
@@ -20,6 +21,7 @@ import * as WorkspaceFilesInMemory from "./WorkspaceFilesInMemory.ts"
 
 /** Every storage port, and the state behind them for tests to look into. Every build is a fresh, empty store. */
 export const layer = Layer.mergeAll(
+  AllowedToolsInMemory.layer,
   ApiKeysInMemory.layer,
   BlobsInMemory.layer,
   EventLogInMemory.layer,

@@ -5,7 +5,6 @@ import { cancelled } from "../../domain/conversation/SessionEvent.ts"
 import { folded } from "../../domain/search/Phrase.ts"
 import {
   Conversations,
-  forgetChunks,
   isOpen,
   runningTurn,
   sessionOf,
@@ -83,7 +82,6 @@ export const layer = Layer.effect(
           turn.status = "cancelled"
           turn.entries.clear()
           turn.questions.clear()
-          forgetChunks(stored, turn.ref.turn)
         }
         stored.history = []
         const events = [

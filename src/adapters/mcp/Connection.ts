@@ -6,6 +6,7 @@ import type { Transport } from "@modelcontextprotocol/sdk/shared/transport.js"
 import {
   CallToolResultSchema,
   type ContentBlock,
+  ElicitRequestSchema,
   GetPromptResultSchema,
   ListPromptsResultSchema,
   ListResourcesResultSchema,
@@ -16,10 +17,11 @@ import {
   ResourceUpdatedNotificationSchema,
   ToolListChangedNotificationSchema
 } from "@modelcontextprotocol/sdk/types.js"
-import { Deferred, Effect, PubSub, type Scope, Stream } from "effect"
+import { Deferred, Effect, Predicate, PubSub, type Scope, Stream } from "effect"
 import { type McpConnection, McpFailed, type McpResourceContent } from "../../application/ports/mcp/McpConnector.ts"
 import { failureOf } from "./McpFailures.ts"
 import { StdioTransport } from "./StdioTransport.ts"
+import * as ToolCalls from "./ToolCalls.ts"
 
 /** Lists are read page by page up to so many items, and no more pages than that: a server may go on for ever. */
 const mostItems = 1_000
@@ -27,6 +29,9 @@ const mostPages = 100
 
 /** Resources whose changes a connection is told of. */
 const mostSubscriptions = 100
+
+/** The longest deadline that the library takes, in milliseconds, for calls that have one of their own. */
+const longest = 2 ** 31 - 1
 
 /** How long a server is waited for when the connection to it is closed in good order, in milliseconds. */
 const mostParting = 1_000
@@ -38,10 +43,15 @@ export const make = Effect.fnUntraced(function* (
   name: string,
   transport: Transport,
   timeout: number,
-  redact: (text: string) => string
+  { redact, withoutSecrets }: Secrecy
 ): Effect.fn.Return<McpConnection, McpFailed, Scope.Scope> {
   const scope = yield* Effect.scope
-  const client = new Client({ name: "model-gateway", version: "1.0.0" }, { capabilities: {} })
+  const client = new Client(
+    { name: "model-gateway", version: "1.0.0" },
+    { capabilities: { elicitation: { form: {} } } }
+  )
+  const calls = yield* ToolCalls.make(timeout)
+  client.setRequestHandler(ElicitRequestSchema, ({ params }, { signal }) => calls.answer(params, signal))
   const failed = (error: unknown) => failureOf(name, error, redact)
   const late = () =>
     new McpFailed({
@@ -50,14 +60,16 @@ export const make = Effect.fnUntraced(function* (
       message: `MCP server ${JSON.stringify(name)}: it did not answer within ${timeout} ms.`
     })
   /** Interrupting it tells the server that nobody waits any longer. */
-  const ask = <A>(request: (options: RequestOptions) => Promise<A>): Effect.Effect<A, McpFailed> =>
+  const askWithin = <A>(timeout: number, request: (options: RequestOptions) => Promise<A>) =>
     Effect.tryPromise({
       try: (signal) => request({ signal, timeout }),
       catch: (error) => {
         if (isGone(error)) lose(failed(error))
         return failed(error)
       }
-    }).pipe(Effect.timeoutOrElse({ duration: timeout, orElse: () => Effect.fail(late()) }))
+    })
+  const ask = <A>(request: (options: RequestOptions) => Promise<A>): Effect.Effect<A, McpFailed> =>
+    Effect.timeoutOrElse(askWithin(timeout, request), { duration: timeout, orElse: () => Effect.fail(late()) })
 
   const lost = yield* Deferred.make<McpFailed>()
   const lose = (failure: McpFailed) => void Deferred.doneUnsafe(lost, Effect.succeed(failure))
@@ -131,28 +143,33 @@ export const make = Effect.fnUntraced(function* (
             Effect.map(
               ask((options) => client.request({ method: "tools/list", params }, ListToolsResultSchema, options)),
               ({ nextCursor, tools }) => ({
-                items: tools.map(({ description, inputSchema, name }) => ({
+                items: tools.map(({ annotations, description, inputSchema, name }) => ({
                   name,
                   description: description ?? "",
-                  inputSchema
+                  inputSchema,
+                  isIdempotent: annotations?.readOnlyHint === true || annotations?.idempotentHint === true
                 })),
                 next: nextCursor
               })
             )
           ),
-    callTool: Effect.fn("McpConnection.callTool")((tool, args) =>
+    callTool: Effect.fn("McpConnection.callTool")((tool, args, elicitor) =>
       Effect.map(
-        ask((options) =>
-          client.request(
-            { method: "tools/call", params: { name: tool, arguments: { ...args } } },
-            CallToolResultSchema,
-            options
-          )
+        calls.run(
+          askWithin(longest, (options) =>
+            client.request(
+              { method: "tools/call", params: { name: tool, arguments: { ...args } } },
+              CallToolResultSchema,
+              options
+            )
+          ),
+          late,
+          elicitor
         ),
         ({ content, isError, structuredContent }) => ({
           isError: isError === true,
-          content,
-          ...(structuredContent === undefined ? {} : { structuredContent })
+          content: content.map((part) => mapTexts(part, withoutSecrets)),
+          ...(structuredContent === undefined ? {} : { structuredContent: mapTexts(structuredContent, withoutSecrets) })
         })
       )
     ),
@@ -223,6 +240,32 @@ export const make = Effect.fnUntraced(function* (
     lost: Deferred.await(lost)
   }
 })
+
+/** What keeps a server's secrets out of what is told of it. */
+interface Secrecy {
+  /** Of an error or a log line: also without what looks like a credential, and no longer than such a text may be. */
+  readonly redact: (text: string) => string
+  readonly withoutSecrets: (text: string) => string
+}
+
+/** Objects in objects, of a server's answer. What is deeper is left out, so that no answer is too deep to look through. */
+const mostDepth = 128
+
+/** The same object with other texts, however deep they are; its keys stay. */
+const mapTexts = (
+  value: Readonly<Record<string, unknown>>,
+  change: (text: string) => string
+): Readonly<Record<string, unknown>> => {
+  const entries = (inner: object, depth: number) =>
+    Object.fromEntries(Object.entries(inner).map(([key, each]) => [key, changed(each, depth + 1)]))
+  const changed = (inner: unknown, depth: number): unknown => {
+    if (Predicate.isString(inner)) return change(inner)
+    if (!Predicate.isObjectOrArray(inner)) return inner
+    if (depth > mostDepth) return null
+    return Array.isArray(inner) ? inner.map((each) => changed(each, depth + 1)) : entries(inner, depth)
+  }
+  return entries(value, 0)
+}
 
 type Notice = "tools" | "resources" | "prompts" | { readonly resource: string }
 

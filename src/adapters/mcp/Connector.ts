@@ -4,10 +4,11 @@ import { Effect } from "effect"
 import { McpConnector, McpFailed } from "../../application/ports/mcp/McpConnector.ts"
 import type { Egress } from "../../application/ports/runtime/Egress.ts"
 import type { McpServerConfig } from "../../domain/agent/AgentConfig.ts"
+import { isSecretName } from "../../domain/agent/ConfigRedaction.ts"
 import { boundedFetch } from "./BoundedFetch.ts"
 import * as Connection from "./Connection.ts"
 import { failureOf } from "./McpFailures.ts"
-import { redaction } from "./Redaction.ts"
+import { redaction, withoutAll } from "./Redaction.ts"
 import { StdioTransport } from "./StdioTransport.ts"
 
 export interface McpOptions {
@@ -57,16 +58,32 @@ export const make = ({ environment, stdio }: McpOptions, egress: Egress["Service
 
   return McpConnector.of({
     connect: Effect.fn("McpConnector.connect")(function* (name, config) {
-      const redact = redaction(secretsOf(config))
-      return yield* Connection.make(name, yield* reach(name, config, redact), config.timeout, redact)
+      const redact = redaction(valuesOf(config))
+      return yield* Connection.make(name, yield* reach(name, config, redact), config.timeout, {
+        redact,
+        withoutSecrets: withoutAll(secretsOf(config))
+      })
     })
   })
 }
 /** What a server got from its configuration, and must not be seen in what is told of it. */
-const secretsOf = (config: McpServerConfig): ReadonlyArray<string> =>
-  config.type === "stdio"
-    ? Object.values(config.env ?? {})
-    : [
-        ...Object.values(config.headers ?? {}).flatMap((value) => [value, value.replace(/^\S+\s+/, "")]),
-        ...(URL.canParse(config.url) ? [...new URL(config.url).searchParams.values()] : [])
-      ]
+const valuesOf = (config: McpServerConfig): ReadonlyArray<string> => [
+  ...(config.type === "stdio" ? Object.values(config.env ?? {}) : []),
+  ...(config.type !== "stdio" && URL.canParse(config.url) ? [...new URL(config.url).searchParams.values()] : []),
+  ...secretsOf(config)
+]
+
+/**
+ * What of it is a secret by its name, and must not be seen in what its tools answer either. Others, such as the path of
+ * a directory, are what these speak of.
+ */
+const secretsOf = (config: McpServerConfig): ReadonlyArray<string> => {
+  if (config.type === "stdio") return namedSecrets(Object.entries(config.env ?? {}))
+  return [
+    ...Object.values(config.headers ?? {}).flatMap((value) => [value, value.replace(/^\S+\s+/, "")]),
+    ...(URL.canParse(config.url) ? namedSecrets([...new URL(config.url).searchParams]) : [])
+  ]
+}
+
+const namedSecrets = (entries: ReadonlyArray<readonly [string, string]>): ReadonlyArray<string> =>
+  entries.filter(([name]) => isSecretName(name)).map(([, value]) => value)

@@ -1,4 +1,4 @@
-import { Array, Effect, Layer, Predicate, Schema, Stream } from "effect"
+import { Array, Duration, Effect, Layer, Predicate, Schedule, Schema, Stream } from "effect"
 import { SqlClient, SqlSchema } from "effect/sql"
 import { EventLog } from "../../application/ports/storage/EventLog.ts"
 import type { SessionEvent } from "../../domain/conversation/SessionEvent.ts"
@@ -12,6 +12,9 @@ import { Notice, SessionNotices } from "./SessionNotices.ts"
 
 /** An event as `append_events` takes it. */
 const Appended = Schema.Struct({ ...InSession, turn: TurnId, event: StoredEvent })
+
+/** After the end of their turn, and at least so long after they were said. */
+const chunksStay = Duration.minutes(1)
 
 export const layer = Layer.effect(
   EventLog,
@@ -58,6 +61,15 @@ export const layer = Layer.effect(
         SELECT last_event FROM sessions
         WHERE organization_id = ${workspace} AND id = ${session} AND removed_at IS NULL`
     })
+
+    const forgetChunks = Effect.suspend(() => briefly(sql`SELECT forget_chunks(${Duration.toMillis(chunksStay)})`))
+
+    yield* forgetChunks.pipe(
+      Effect.catchCause((cause) => Effect.logDebug("Chunks of ended turns stay in the store for now.", cause)),
+      Effect.delay(Duration.divideUnsafe(chunksStay, 2)),
+      Effect.repeat(Schedule.forever),
+      Effect.forkScoped
+    )
 
     return EventLog.of({
       append: Effect.fn("EventLog.append")((turn, events) =>

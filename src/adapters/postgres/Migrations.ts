@@ -11,6 +11,9 @@ import blobs from "./migrations/0007_blobs.ts"
 import memoriesPrompts from "./migrations/0008_memories_prompts.ts"
 import llm from "./migrations/0009_llm.ts"
 import conversations from "./migrations/0010_conversations.ts"
+import allowedTools from "./migrations/0011_allowed_tools.ts"
+import cluster from "./migrations/0012_cluster.ts"
+import keptChunks from "./migrations/0013_kept_chunks.ts"
 
 const migrate = Migrator.make({})
 
@@ -29,7 +32,10 @@ export const run = migrate({
     "0007_blobs": blobs,
     "0008_memories_prompts": memoriesPrompts,
     "0009_llm": llm,
-    "0010_conversations": conversations
+    "0010_conversations": conversations,
+    "0011_allowed_tools": allowedTools,
+    "0012_cluster": cluster,
+    "0013_kept_chunks": keptChunks
   }),
   table: "schema_migrations"
 }).pipe(Effect.catchTag("SqlError", toDefect), Effect.orDie)

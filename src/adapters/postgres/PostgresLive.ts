@@ -1,5 +1,6 @@
 import { Layer } from "effect"
 import { AccountRounds } from "./AccountRounds.ts"
+import * as AllowedToolsPg from "./AllowedToolsPg.ts"
 import * as ApiKeysPg from "./ApiKeysPg.ts"
 import * as BlobsPg from "./BlobsPg.ts"
 import * as Clients from "./Clients.ts"
@@ -22,6 +23,7 @@ import * as WorkspaceFilesPg from "./WorkspaceFilesPg.ts"
 
 /** Every storage port on a Postgres client (see `Clients`: a server or the embedded store), schema up to date. */
 export const layer = Layer.mergeAll(
+  AllowedToolsPg.layer,
   ApiKeysPg.layer,
   BlobsPg.layer,
   CustomPromptsPg.layer,

@@ -27,6 +27,8 @@ export type Auth = "bearer" | "x-api-key"
 export interface Upstream extends Pick<Driver, "id" | "auth" | "headersOf" | "protocol" | "dialect" | "baseUrl"> {
   /** The operator's key. */
   readonly apiKey: string | undefined
+  /** Whether a caller chose `baseUrl`: such an address is not called but through `Egress` (decisions 10). */
+  readonly isChosenByCaller?: boolean
 }
 
 /** What says who asks: the key in the header that the vendor wants it in, and what follows from it. */

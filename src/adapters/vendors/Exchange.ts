@@ -1,9 +1,9 @@
 import { Cause, Effect, Predicate } from "effect"
 import type { Dispatcher } from "undici"
 import { UpstreamFailed } from "../../domain/completion/CompletionErrors.ts"
+import { redact } from "../../domain/shared/Redaction.ts"
 import type { DeadlineMillis } from "./Deadlines.ts"
 import type { Upstream } from "./Driver.ts"
-import { redact } from "./Redaction.ts"
 
 /** Bytes that may wait for whoever reads the answer before the upstream is told to pause. */
 const mostWaitingBytes = 256 * 1024

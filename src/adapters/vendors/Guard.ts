@@ -2,8 +2,11 @@ import { type Clock, Effect, Exit, Metric, Option } from "effect"
 import { UpstreamFailed, type UpstreamRefused } from "../../domain/completion/CompletionErrors.ts"
 import { type BreakerState, CircuitBreaker, type Pass } from "./CircuitBreaker.ts"
 
-/** Whose keys calls bear. The troubles that come from a key are not those of other keys. */
-export type KeyOwner = "operator" | "organization"
+/**
+ * Whose keys calls bear: those that agents have in their `.env` are an organization's too. The troubles that come from a
+ * key are not those of other keys.
+ */
+export type KeyOwner = "operator" | "organization" | "agent"
 
 /** What became of a request: `ok` once its answer has begun well, or is there as a whole. */
 type Outcome = "ok" | "refused" | UpstreamFailed["reason"]
@@ -39,8 +42,10 @@ export class Guard {
     return this.#breaker.state === "closed"
   }
 
-  /** Publishes the state of the breaker. */
-  readonly show: Effect.Effect<void> = Effect.suspend(() => Metric.update(this.#gauge, gaugeOf[this.#breaker.state]))
+  /** Publishes the state of the breaker. Of agents there is one for every address, and none of them is the operator's. */
+  readonly show: Effect.Effect<void> = Effect.suspend(() =>
+    this.#keys === "agent" ? Effect.void : Metric.update(this.#gauge, gaugeOf[this.#breaker.state])
+  )
 
   /** Makes a call, its retries included, unless the breaker is open: then it fails at once. */
   run<A, R>(

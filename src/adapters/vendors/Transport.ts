@@ -1,11 +1,13 @@
 import { Effect, Random } from "effect"
 import { Agent } from "undici"
+import type { Egress } from "../../application/ports/runtime/Egress.ts"
 import { UpstreamFailed, UpstreamRefused } from "../../domain/completion/CompletionErrors.ts"
+import { redact } from "../../domain/shared/Redaction.ts"
 import { type Deadlines, toMillis } from "./Deadlines.ts"
 import { keyHeaders, type Upstream } from "./Driver.ts"
 import { Exchange } from "./Exchange.ts"
+import { dispatchBy } from "./FetchDispatch.ts"
 import { type Guard, outcomeOf } from "./Guard.ts"
-import { redact } from "./Redaction.ts"
 
 /** A failed attempt, and how long the upstream asked to be left alone, in milliseconds. */
 interface Attempt {
@@ -23,9 +25,10 @@ const longestPause = 10_000
 
 /**
  * The connections to all upstreams: kept alive, undici underneath by its lowest interface. Its streams and promises, or
- * an `HttpClient`, cost several times more, and this is the path that every token takes.
+ * an `HttpClient`, cost several times more, and this is the path that every token takes. Addresses that callers chose are
+ * reached by `egress`.
  */
-export const make = Effect.fnUntraced(function* (deadlines: Deadlines) {
+export const make = Effect.fnUntraced(function* (deadlines: Deadlines, egress: Egress["Service"]["fetch"]) {
   const millis = toMillis(deadlines)
   const agent = yield* Effect.acquireRelease(
     Effect.sync(
@@ -71,7 +74,11 @@ export const make = Effect.fnUntraced(function* (deadlines: Deadlines) {
                 )
         )
       )
-      agent.dispatch({ ...targetOf(upstream), method: "POST", headers: headersOf(upstream, apiKey), body }, exchange)
+      const target = targetOf(upstream)
+      const headers = headersOf(upstream, apiKey)
+      if (upstream.isChosenByCaller === true)
+        dispatchBy(egress, `${target.origin}${target.path}`, headers, body, exchange)
+      else agent.dispatch({ ...target, method: "POST", headers, body }, exchange)
       return Effect.sync(() => exchange.close())
     })
 

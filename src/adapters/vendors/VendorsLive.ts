@@ -1,10 +1,12 @@
 import { Array, Cause, Clock, Effect, Layer, Pull, Redacted, Result, Stream } from "effect"
+import { Egress } from "../../application/ports/runtime/Egress.ts"
 import { Tokenizer } from "../../application/ports/runtime/Tokenizer.ts"
 import { type UpstreamCall, Upstreams } from "../../application/ports/vendor/Upstreams.ts"
 import type { Completion } from "../../domain/completion/Completion.ts"
 import { UpstreamFailed } from "../../domain/completion/CompletionErrors.ts"
 import type { CompletionEvent } from "../../domain/completion/CompletionEvent.ts"
 import { Folded } from "../../domain/completion/Folded.ts"
+import { redact } from "../../domain/shared/Redaction.ts"
 import { type Deadlines, usualDeadlines } from "./Deadlines.ts"
 import type { Upstream } from "./Driver.ts"
 import { completeEcho, echoId, streamEcho } from "./Echo.ts"
@@ -13,32 +15,35 @@ import { withFallbacks } from "./Fallbacks.ts"
 import { ServerSentEvents } from "./framing/ServerSentEvents.ts"
 import { Guard } from "./Guard.ts"
 import type { Malformed, UpstreamSaid } from "./Protocol.ts"
-import { redact } from "./Redaction.ts"
 import * as Transport from "./Transport.ts"
 
-/** The vendors that this deployment has keys for, and `echo`. Deadlines that are not given are the usual ones. */
+/**
+ * The vendors that this deployment has keys for, and `echo`. Deadlines that are not given are the usual ones. `providers`
+ * are those that agents call with keys of their own, by their ids in `Providers`.
+ */
 export const layer = (
   upstreams: ReadonlyArray<Upstream>,
-  deadlines: Partial<Deadlines> = {}
-): Layer.Layer<Upstreams, never, Tokenizer> =>
+  deadlines: Partial<Deadlines> = {},
+  providers: ReadonlyArray<Upstream> = []
+): Layer.Layer<Upstreams, never, Tokenizer | Egress> =>
   Layer.effect(
     Upstreams,
     Effect.gen(function* () {
-      const transport = yield* Transport.make({ ...usualDeadlines, ...deadlines })
+      const transport = yield* Transport.make({ ...usualDeadlines, ...deadlines }, (yield* Egress).fetch)
       const { count } = yield* Tokenizer
       const clock = yield* Clock.Clock
       const lines = new Map(upstreams.map((upstream) => [upstream.id, lineTo(upstream, clock)]))
+      const agents = new AgentLines(providers, clock)
       for (const { operator, organization } of lines.values()) {
         yield* operator.show
         yield* organization.show
       }
 
       /** Routes come from the catalogue, which is made of the same upstreams. */
-      const lineOf = ({ apiKey, route }: UpstreamCall): Effect.Effect<Line> => {
-        const known = lines.get(route.upstream)
-        if (known === undefined) {
-          return Effect.die(new Error(`The catalogue names an unknown upstream: ${route.upstream}`))
-        }
+      const lineOf = ({ apiKey, provider, route }: UpstreamCall): Effect.Effect<Line> => {
+        const known = provider === undefined ? lines.get(route.upstream) : agents.line(route, provider, apiKey)
+        if (known === undefined) return Effect.die(new Error(`There is no upstream ${route.upstream}`))
+        if ("guard" in known) return Effect.succeed(known)
         const { operator, organization, upstream } = known
         return Effect.succeed(
           apiKey === undefined
@@ -108,6 +113,46 @@ const lineTo = (upstream: Upstream, clock: Clock.Clock) => ({
   operator: new Guard(upstream.id, "operator", clock),
   organization: new Guard(upstream.id, "organization", clock)
 })
+
+/** How agents reach vendors: each vendor, and each address that a caller chose, with a circuit breaker of its own. */
+class AgentLines {
+  readonly #providers: ReadonlyMap<string, Upstream>
+  readonly #clock: Clock.Clock
+  readonly #guards = new Map<string, Guard>()
+
+  constructor(providers: ReadonlyArray<Upstream>, clock: Clock.Clock) {
+    this.#providers = new Map(providers.map((upstream) => [upstream.id, { ...upstream, apiKey: undefined }]))
+    this.#clock = clock
+  }
+
+  line(
+    { upstream: id }: UpstreamCall["route"],
+    { baseUrl }: NonNullable<UpstreamCall["provider"]>,
+    apiKey: UpstreamCall["apiKey"]
+  ): Line | undefined {
+    const vendor = this.#providers.get(id)
+    if (vendor === undefined) return undefined
+    return {
+      upstream: baseUrl === undefined ? vendor : { ...vendor, baseUrl, isChosenByCaller: true },
+      guard: this.#guardOf(id, baseUrl),
+      apiKey: apiKey === undefined ? undefined : Redacted.value(apiKey)
+    }
+  }
+
+  #guardOf(id: string, baseUrl = ""): Guard {
+    const name = `${id} ${baseUrl}`
+    const guard = this.#guards.get(name) ?? new Guard(id, "agent", this.#clock)
+    // The latest used stands last.
+    this.#guards.delete(name)
+    this.#guards.set(name, guard)
+    const [oldest] = this.#guards.keys()
+    if (this.#guards.size > mostGuards && oldest !== undefined) this.#guards.delete(oldest)
+    return guard
+  }
+}
+
+/** Addresses are of callers' choice, so there may be any number of them: a forgotten one begins anew. */
+const mostGuards = 1_000
 
 /** How one call reaches its upstream. */
 interface Line {

@@ -11,6 +11,7 @@ import { AgentYaml } from "../ports/files/AgentYaml.ts"
 import { type PackagedAgent, PackagedAgents } from "../ports/files/PackagedAgents.ts"
 import { type FileChange, WorkspaceFiles } from "../ports/files/WorkspaceFiles.ts"
 import { SecretsUnavailable } from "../ports/runtime/Secrets.ts"
+import { AllowedTools } from "../ports/storage/AllowedTools.ts"
 import { KnownModels } from "../ports/vendor/KnownModels.ts"
 import { AgentBackups } from "./AgentBackups.ts"
 import { mainOf, makeSourceReader } from "./AgentImport.ts"
@@ -113,6 +114,7 @@ export class Agents extends Context.Service<
       const environment = yield* Environment
       const running = yield* RunningAgents
       const backups = yield* AgentBackups
+      const allowed = yield* AllowedTools
       const { providers } = yield* KnownModels
       const readSource = yield* makeSourceReader
       const preferring = yield* makePreferring
@@ -395,6 +397,8 @@ export class Agents extends Context.Service<
           ...(yield* files.list(workspace, WorkspacePath.make(`agents/${id}`))),
           ...(yield* files.list(workspace, WorkspacePath.make(`backups/${id}`)))
         ].map(({ path, version: basedOn }): FileChange => ({ path, content: null, basedOn }))
+        // First, so that no agent that is installed under this id later finds what this one was allowed.
+        yield* allowed.forgetAgent(workspace, id)
         const left = { ...registry, agents: registry.agents.filter((agent) => agent.id !== id) }
         if (!isCurrent) return yield* files.commit(workspace, [...removed, saving(left, version)])
 

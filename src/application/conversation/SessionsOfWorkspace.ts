@@ -10,6 +10,7 @@ import { plain } from "../llm/LlmCatalog.ts"
 import { AgentYaml } from "../ports/files/AgentYaml.ts"
 import { Ids } from "../ports/runtime/Ids.ts"
 import { TurnRunner } from "../ports/runtime/TurnRunner.ts"
+import { AllowedTools } from "../ports/storage/AllowedTools.ts"
 import { Blobs } from "../ports/storage/Blobs.ts"
 import { SessionLlms } from "../ports/storage/SessionLlms.ts"
 import { type SessionRoom, Sessions } from "../ports/storage/Sessions.ts"
@@ -38,7 +39,7 @@ export class SessionsOfWorkspace extends Context.Service<
       id: string
     ) => Effect.Effect<{ readonly history: ReadonlyArray<Message>; readonly isBusy: boolean }, SessionNotFound>
     readonly rename: (workspace: OrganizationId, id: string, title: string) => Effect.Effect<Session, SessionNotFound>
-    /** With its history, its blobs and its choice of a model. What runs in it ends. */
+    /** With its history, its blobs, its choice of a model and the tools allowed in it. What runs in it ends. */
     readonly remove: (workspace: OrganizationId, id: string) => Effect.Effect<void, SessionNotFound>
     /** Forgets the messages of a session and their blobs. What runs in it or waits ends. None is made for it. */
     readonly reset: (workspace: OrganizationId, id: SessionId) => Effect.Effect<void>
@@ -57,6 +58,7 @@ export class SessionsOfWorkspace extends Context.Service<
       const runner = yield* TurnRunner
       const blobs = yield* Blobs
       const llms = yield* SessionLlms
+      const allowed = yield* AllowedTools
       const ids = yield* Ids
       const agents = yield* CurrentAgent
       const environment = yield* Environment
@@ -103,6 +105,7 @@ export class SessionsOfWorkspace extends Context.Service<
         yield* wakeAll(Option.getOrElse(ran, () => []))
         yield* blobs.release(workspace, blobOwner(id))
         yield* llms.remove(workspace, id)
+        yield* allowed.forgetSession(workspace, id)
         if (Option.isNone(ran)) return yield* new SessionNotFound({ id })
       })
 

@@ -99,6 +99,8 @@ const serviceOf = (
       name: model.id,
       displayName: model.name,
       maxInputTokens: model.maxInputTokens,
+      maxOutputTokens: model.maxOutputTokens,
+      supportsToolCall: model.supportsToolCall,
       fileTypes: fileTypesOf(model.input, vendor?.reads),
       /** Where its vendor stands in the order of vendors, if it is that one's default. */
       rank: vendor?.models.some(({ isDefault, name }) => isDefault && name === route?.upstreamModel)

@@ -45,7 +45,8 @@ const secretName =
 /** Numbers of tokens, and where approvals are kept. */
 const harmlessName = /tokens$|tokenizer|storage$/i
 
-const isSecretName = (name: string): boolean => secretName.test(name) && !harmlessName.test(name)
+/** Whether what is called so is a secret. */
+export const isSecretName = (name: string): boolean => secretName.test(name) && !harmlessName.test(name)
 
 const isSecret = (path: ReadonlyArray<string>): boolean => {
   const [section, , part, name] = path

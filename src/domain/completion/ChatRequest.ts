@@ -77,5 +77,5 @@ export const ChatRequest = Schema.Struct({
 export type ChatRequest = typeof ChatRequest.Type
 
 /** The most output tokens that the caller wants, if it said so. */
-export const outputLimit = (request: ChatRequest): number | undefined =>
+export const outputLimit = (request: Pick<ChatRequest, "max_completion_tokens" | "max_tokens">): number | undefined =>
   request.max_completion_tokens ?? request.max_tokens

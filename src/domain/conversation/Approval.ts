@@ -2,7 +2,9 @@ import { Schema } from "effect"
 import { SessionId } from "./Session.ts"
 import { TurnId } from "./Turn.ts"
 
-export const ApprovalId = Schema.NonEmptyString.pipe(Schema.brand("ApprovalId"))
+export const ApprovalId = Schema.String.check(
+  Schema.isPattern(/^[\x21-\x7e]{1,200}$/, { expected: "1 to 200 visible characters" })
+).pipe(Schema.brand("ApprovalId"))
 export type ApprovalId = typeof ApprovalId.Type
 
 /** What a person said to an approval; `cancelled` is a refusal that gives no reason. */

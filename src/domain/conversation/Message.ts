@@ -44,7 +44,9 @@ export const Message = Schema.Struct({
   router: Schema.optionalKey(Router),
   toolCalls: Schema.optionalKey(Schema.Array(ToolCall)),
   toolCallId: Schema.optionalKey(Schema.String),
-  name: Schema.optionalKey(Schema.String)
+  name: Schema.optionalKey(Schema.String),
+  /** Of a summary, whose role is `system`: the last message that it stands for, beside all before. */
+  summaryOf: Schema.optionalKey(Schema.String)
 })
 export type Message = typeof Message.Type
 

@@ -34,6 +34,9 @@ export class ApiKey extends Schema.Class<ApiKey>("ApiKey")({
   }
 }
 
+/** Stands in the books for the key of what was asked without one: agents, while the runtime is open (decisions 1). */
+export const noKey = ApiKeyId.make("none")
+
 /** Who calls: what a valid key stands for. */
 export class Caller extends Schema.Class<Caller>("Caller")({
   organizationId: OrganizationId,

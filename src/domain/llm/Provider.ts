@@ -37,6 +37,8 @@ export interface ProviderModel {
   /** One of each provider that lists any. */
   readonly isDefault: boolean
   readonly maxInputTokens: number
+  readonly maxOutputTokens: number
+  readonly supportsToolCall: boolean
   readonly fileTypes: ReadonlyArray<FileType>
 }
 

@@ -70,6 +70,7 @@ const untouched: Options = {
   migrate: Effect.die("migrated"),
   stores: Layer.effectContext(Effect.die("opened the stores")),
   models: Layer.effectContext(Effect.die("opened the models")),
+  gateway: Effect.die("talked"),
   checks: Effect.die("checked")
 }
 

@@ -1,3 +1,4 @@
+import { allowedToolsSuite } from "../../conformance/AllowedTools.ts"
 import { apiKeysSuite } from "../../conformance/ApiKeys.ts"
 import { blobsSuite } from "../../conformance/Blobs.ts"
 import { customPromptsSuite } from "../../conformance/CustomPrompts.ts"
@@ -28,6 +29,7 @@ ledgerSuite("Ledger in memory", store)
 usageEventsSuite("UsageEvents in memory", store)
 workspaceFilesSuite("WorkspaceFiles in memory", store)
 rateLimitsSuite("RateLimits in memory", store)
+allowedToolsSuite("AllowedTools in memory", store)
 sessionLlmsSuite("SessionLlms in memory", store)
 sessionsSuite("Sessions in memory", store)
 turnJournalSuite("TurnJournal in memory", store)

@@ -1,3 +1,4 @@
+import { allowedToolsSuite } from "../../conformance/AllowedTools.ts"
 import { apiKeysSuite } from "../../conformance/ApiKeys.ts"
 import { blobsSuite } from "../../conformance/Blobs.ts"
 import { customPromptsSuite } from "../../conformance/CustomPrompts.ts"
@@ -30,6 +31,7 @@ ledgerSuite("Ledger on PGlite", store)
 rateLimitsSuite("RateLimits on PGlite", store)
 usageEventsSuite("UsageEvents on PGlite", store)
 workspaceFilesSuite("WorkspaceFiles on PGlite", store)
+allowedToolsSuite("AllowedTools on PGlite", store)
 sessionLlmsSuite("SessionLlms on PGlite", store)
 sessionsSuite("Sessions on PGlite", store)
 turnJournalSuite("TurnJournal on PGlite", store)

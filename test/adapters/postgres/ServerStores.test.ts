@@ -1,3 +1,4 @@
+import { allowedToolsSuite } from "../../conformance/AllowedTools.ts"
 import { apiKeysSuite } from "../../conformance/ApiKeys.ts"
 import { blobsSuite } from "../../conformance/Blobs.ts"
 import { customPromptsSuite } from "../../conformance/CustomPrompts.ts"
@@ -31,6 +32,7 @@ ledgerSuite("Ledger on Postgres", store)
 rateLimitsSuite("RateLimits on Postgres", store)
 usageEventsSuite("UsageEvents on Postgres", store)
 workspaceFilesSuite("WorkspaceFiles on Postgres", store)
+allowedToolsSuite("AllowedTools on Postgres", store)
 sessionLlmsSuite("SessionLlms on Postgres", store)
 sessionsSuite("Sessions on Postgres", store)
 turnJournalSuite("TurnJournal on Postgres", store)

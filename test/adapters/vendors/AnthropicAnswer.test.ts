@@ -1,11 +1,11 @@
 import { describe, expect, it, test } from "@effect/vitest"
 import { Effect, Option, Result, Schema } from "effect"
 import fc from "fast-check"
-import { detach, payloadOf } from "../../../src/adapters/vendors/Continuation.ts"
 import { anthropic } from "../../../src/adapters/vendors/drivers/Anthropic.ts"
 import { anthropicMessages } from "../../../src/adapters/vendors/protocols/AnthropicMessages.ts"
 import type { Choice, Completion } from "../../../src/domain/completion/Completion.ts"
 import type { CompletionEvent, Delta, UsageReported } from "../../../src/domain/completion/CompletionEvent.ts"
+import { detach, payloadOf } from "../../../src/domain/completion/Continuation.ts"
 
 const usage = { input_tokens: 7, output_tokens: 3, service_tier: "standard" }
 

@@ -1,5 +1,6 @@
 import { assert, describe, it } from "@effect/vitest"
 import { Duration, Effect, Layer, Stream } from "effect"
+import * as EgressLive from "../../../src/adapters/egress/EgressLive.ts"
 import type { Deadlines } from "../../../src/adapters/vendors/Deadlines.ts"
 import { compatible } from "../../../src/adapters/vendors/drivers/Compatible.ts"
 import { openAiChat } from "../../../src/adapters/vendors/protocols/OpenAiChat.ts"
@@ -21,7 +22,10 @@ const upstreams = (baseUrl: string, apiKey: string, deadlines: Readonly<Partial<
   VendorsLive.layer(
     [{ id: "fake", auth: "bearer", protocol: openAiChat, dialect: compatible, baseUrl, apiKey }],
     millis(deadlines)
-  ).pipe(Layer.provide(Layer.succeed(Tokenizer, { count: (text) => text.length })))
+  ).pipe(
+    Layer.provide(Layer.succeed(Tokenizer, { count: (text) => text.length })),
+    Layer.provide(EgressLive.layer({ allowPrivate: true }))
+  )
 
 const call = (stream: boolean): UpstreamCall => ({
   route: { method: "service", upstream: "fake", upstreamModel: "gpt-fake" },

@@ -1,10 +1,10 @@
 import { Option, Result } from "effect"
 import fc from "fast-check"
 import { describe, expect, test } from "vitest"
-import { detach, payloadOf } from "../../../src/adapters/vendors/Continuation.ts"
 import { openAiResponses, subscriptionResponses } from "../../../src/adapters/vendors/protocols/OpenAiResponses.ts"
 import type { Completion } from "../../../src/domain/completion/Completion.ts"
 import type { CompletionEvent } from "../../../src/domain/completion/CompletionEvent.ts"
+import { detach, payloadOf } from "../../../src/domain/completion/Continuation.ts"
 import { Folded } from "../../../src/domain/completion/Folded.ts"
 
 const message = (...texts: ReadonlyArray<string>) => ({

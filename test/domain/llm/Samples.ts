@@ -6,6 +6,8 @@ export const model = (name: string, fields: Partial<ProviderModel> = {}): Provid
   displayName: `The ${name}`,
   isDefault: false,
   maxInputTokens: 1_000,
+  maxOutputTokens: 500,
+  supportsToolCall: true,
   fileTypes: [],
   ...fields
 })

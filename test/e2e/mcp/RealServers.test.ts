@@ -41,7 +41,8 @@ describe.each<{ over: string; config: () => McpServerConfig }>([
     expect(tools.find(({ name }) => name === "echo")).toEqual({
       name: "echo",
       description: expect.stringMatching(/\S/u),
-      inputSchema: expect.objectContaining({ type: "object", properties: { message: expect.anything() } })
+      inputSchema: expect.objectContaining({ type: "object", properties: { message: expect.anything() } }),
+      isIdempotent: expect.any(Boolean)
     })
     expect(await run(connection.callTool("echo", { message: "hello" }))).toEqual({
       isError: false,

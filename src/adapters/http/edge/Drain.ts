@@ -27,6 +27,10 @@ export class Drain extends Context.Service<
     readonly spare: (request: Fiber.Fiber<unknown, unknown>) => void
     readonly leave: (request: Fiber.Fiber<unknown, unknown>) => void
     readonly isOver: () => boolean
+    /** The request would go on for ever: it is not waited for, and ends by itself at the deadline. */
+    readonly dismiss: (request: Fiber.Fiber<unknown, unknown>) => void
+    /** What ends when requests have, or at the deadline: WebSockets. */
+    readonly atDeadline: (end: Effect.Effect<void>) => void
     /** Done at the deadline: what still runs has to end now. */
     readonly deadline: Deferred.Deferred<void>
     readonly run: Effect.Effect<void>
@@ -41,6 +45,8 @@ export class Drain extends Context.Service<
         let closing = false
         const running = new Set<Fiber.Fiber<unknown, unknown>>()
         const spared = new WeakSet<Fiber.Fiber<unknown, unknown>>()
+        const dismissed = new Set<Fiber.Fiber<unknown, unknown>>()
+        const ends: Array<Effect.Effect<void>> = []
         let over = false
         let server: Server | undefined
 
@@ -52,6 +58,7 @@ export class Drain extends Context.Service<
           })
 
         const requests = Effect.sync(() => running.size)
+        const all = Effect.sync(() => running.size + dismissed.size)
 
         const connections = Effect.callback<number>((resume) => {
           if (server === undefined) return resume(Effect.succeed(0))
@@ -73,7 +80,7 @@ export class Drain extends Context.Service<
           over = true
           for (const request of running) if (!spared.has(request)) request.interruptUnsafe()
           yield* Deferred.succeed(deadline, undefined)
-          yield* noneWithin(parting, requests)
+          yield* Effect.all([noneWithin(parting, all), ...ends], { concurrency: "unbounded", discard: true })
           // Idle connections, and clients that do not read what they asked for.
           server?.closeAllConnections()
         })
@@ -84,8 +91,16 @@ export class Drain extends Context.Service<
           guard: (guarded) => (server = guarded),
           enter: (request) => void running.add(request),
           spare: (request) => void spared.add(request),
-          leave: (request) => void running.delete(request),
+          dismiss: (request) => {
+            running.delete(request)
+            dismissed.add(request)
+          },
+          leave: (request) => {
+            running.delete(request)
+            dismissed.delete(request)
+          },
           isOver: () => over,
+          atDeadline: (end) => void ends.push(end),
           deadline,
           run
         })

@@ -15,7 +15,7 @@ import { UnexpectedFailure } from "./RouteErrors.ts"
 import { pathOf, refusal, type RouteEntry, routeOf } from "./Routes.ts"
 
 /** A caller's request id is kept when it is 1 to 128 visible characters. */
-const acceptableId = /^[\x21-\x7e]{1,128}$/
+export const acceptableId = /^[\x21-\x7e]{1,128}$/
 
 /** The status in the log of a request whose client went away before its answer was complete. */
 const clientGone = 499

@@ -1,6 +1,7 @@
 import { ByteSize, Effect, Schema } from "effect"
 import { HttpIncomingMessage, type HttpServerRequest } from "effect/http"
 import type { Hash } from "node:crypto"
+import { deepestJson, extentOf, mostJsonValues } from "../../../domain/shared/JsonExtent.ts"
 import type { Source } from "./RequestState.ts"
 
 /** The body is longer than the route takes. */
@@ -30,11 +31,6 @@ export class TooIntricate extends Schema.TaggedError<TooIntricate>()("TooIntrica
   }
 }
 
-const deepest = 128
-
-/** A value of two bytes takes a hundred in memory: 32 MiB of them would take gigabytes and seconds. */
-const mostValues = 500_000
-
 const utf8 = new TextDecoder("utf-8", { fatal: true })
 
 export interface JsonBody {
@@ -63,10 +59,10 @@ export const read = (
       catch: () => new InvalidJson({ detail: "it is not UTF-8." })
     })
     const { depth, values } = extentOf(text)
-    if (depth > deepest) {
-      return yield* new TooIntricate({ problem: `is nested deeper than ${deepest} levels` })
+    if (depth > deepestJson) {
+      return yield* new TooIntricate({ problem: `is nested deeper than ${deepestJson} levels` })
     }
-    if (values > mostValues) return yield* new TooIntricate({ problem: `has more than ${mostValues} values` })
+    if (values > mostJsonValues) return yield* new TooIntricate({ problem: `has more than ${mostJsonValues} values` })
     const value = yield* Effect.try({
       try: (): unknown => JSON.parse(text),
       catch: (error) => new InvalidJson({ detail: `${error instanceof Error ? error.message : String(error)}.` })
@@ -124,41 +120,3 @@ const awaited = ({ request, source }: RawBody, limit: number) =>
       )
 
 const incomplete = new InvalidJson({ detail: "it broke off before its end." })
-
-/** How deep a JSON text is nested and about how many values it has, found without parsing it. Strings are skipped. */
-const extentOf = (text: string): { readonly depth: number; readonly values: number } => {
-  let open = 0
-  let depth = 0
-  let values = 1
-  for (let at = 0; at < text.length; at++) {
-    switch (text.charCodeAt(at)) {
-      case 0x22:
-        at = endOfString(text, at)
-        break
-      case 0x2c:
-        values++
-        break
-      case 0x5b:
-      case 0x7b:
-        values++
-        depth = Math.max(depth, ++open)
-        break
-      case 0x5d:
-      case 0x7d:
-        open--
-    }
-  }
-  return { depth, values }
-}
-
-/** Where the string that begins here ends: at the first quote after an even number of backslashes. */
-const endOfString = (text: string, start: number): number => {
-  let end = start
-  for (;;) {
-    end = text.indexOf('"', end + 1)
-    if (end === -1) return text.length
-    let backslashes = 0
-    while (text.charCodeAt(end - 1 - backslashes) === 0x5c) backslashes++
-    if (backslashes % 2 === 0) return end
-  }
-}

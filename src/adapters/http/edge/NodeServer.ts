@@ -1,9 +1,14 @@
+import { Context } from "effect"
 import { randomUUID } from "node:crypto"
 import { createServer, type IncomingMessage, type Server, type ServerResponse, STATUS_CODES } from "node:http"
 import type { Duplex } from "node:stream"
 import { envelopeOf } from "../gateway/GatewayEnvelope.ts"
 import type { Source } from "./RequestState.ts"
 import { MalformedHttp } from "./RouteErrors.ts"
+import { pathOf } from "./Routes.ts"
+
+/** The server that listens. */
+export class NodeServer extends Context.Service<NodeServer, Server>()("gateway/http/NodeServer") {}
 
 /**
  * Node's server. What is not HTTP never becomes a request, and Node would answer it without a body: here it gets the
@@ -16,8 +21,9 @@ export const nodeServer = (): Server => {
   const server = createServer({
     // `requiringHost` answers instead.
     requireHostHeader: false,
-    // Clients offer `h2c` with ordinary requests, which are served as such.
-    shouldUpgradeCallback: ({ headers, method }) => method === "GET" && headers.upgrade?.toLowerCase() === "websocket"
+    // Clients offer `h2c` with ordinary requests, which are served as such; so are those that are not for a WebSocket.
+    shouldUpgradeCallback: ({ headers, method, url = "" }) =>
+      method === "GET" && headers.upgrade?.toLowerCase() === "websocket" && webSockets.has(pathOf(url))
   })
   return (
     server
@@ -37,6 +43,9 @@ export const nodeServer = (): Server => {
       })
   )
 }
+
+/** Where WebSockets are opened (decisions 6). */
+const webSockets = new Set(["/", "/ws"])
 
 /** HTTP/1.1 demands the header `Host`. */
 export const lacksHost = ({ headers, httpVersion }: Source): boolean =>

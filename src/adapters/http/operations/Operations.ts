@@ -2,6 +2,7 @@ import { Effect, Layer, Predicate } from "effect"
 import { HttpRouter, HttpServerResponse } from "effect/http"
 import { HttpApiScalar, OpenApi } from "effect/http-api"
 import { PrometheusMetrics } from "effect/observability"
+import { ClusterHealth } from "../../../application/ports/runtime/ClusterHealth.ts"
 import { StoreHealth } from "../../../application/ports/storage/StoreHealth.ts"
 import { Drain } from "../edge/Drain.ts"
 import { isLimited, RatePolicies } from "../gateway/RatePolicies.ts"
@@ -10,19 +11,20 @@ import { ServiceApi } from "./ServiceApi.ts"
 /** The process turns: it answers. Says nothing of the store, whose loss no restart mends. */
 const Live = HttpRouter.add("GET", "/health/live", HttpServerResponse.jsonUnsafe({ status: "ok" }))
 
-/** Whether this process should get requests: the store answers and nobody is shutting it down. */
+/** Whether this process should get requests: the store answers, turns are run, and nobody is shutting it down. */
 const Ready = HttpRouter.use((router) =>
   Effect.gen(function* () {
     const store = yield* StoreHealth
+    const cluster = yield* ClusterHealth
     const drain = yield* Drain
     yield* router.add(
       "GET",
       "/health/ready",
       Effect.gen(function* () {
         if (drain.isDraining()) return notReady("draining")
-        return (yield* store.isReachable)
-          ? HttpServerResponse.jsonUnsafe({ status: "ok" })
-          : notReady("store unreachable")
+        if (!(yield* store.isReachable)) return notReady("store unreachable")
+        if (!(yield* cluster.isMember)) return notReady("not a member of the cluster")
+        return HttpServerResponse.jsonUnsafe({ status: "ok" })
       })
     )
   })

@@ -24,3 +24,21 @@ export const isLoopback = (hostname: string): boolean =>
 
 /** The name in a header `Host`, without the port. */
 export const hostnameOf = (host: string): string => host.replace(/:\d*$/, "")
+
+/**
+ * A page from elsewhere that got at an open service through the browser of its user: by a name that leads to this
+ * machine (DNS rebinding), or by a request that browsers send without asking.
+ */
+export const strangerOf = (
+  access: RuntimeAccess["Service"],
+  { host, origin }: { readonly host?: string | undefined; readonly origin?: string | undefined }
+): string | undefined => {
+  if (!access.open) return undefined
+  if (host !== undefined && !isLoopback(hostnameOf(host))) {
+    return `This service is open to its own machine only, not by the name ${JSON.stringify(host)}. Set API_AUTH=required to use it by other names.`
+  }
+  if (origin !== undefined && !allowsOrigin(access, origin)) {
+    return `Pages of ${JSON.stringify(origin)} may not use this service. List the origin in CORS_ORIGINS to let them.`
+  }
+  return undefined
+}

@@ -3,9 +3,12 @@ import { HttpApiBuilder } from "effect/http-api"
 import { KeyRequired } from "../KeyRequired.ts"
 import { AgentConfigHandlers } from "./AgentConfigHandlers.ts"
 import { AgentsHandlers } from "./AgentsHandlers.ts"
+import { ApprovalHandlers } from "./ApprovalHandlers.ts"
+import { EventHandlers } from "./EventHandlers.ts"
 import { LlmHandlers } from "./LlmHandlers.ts"
 import { McpHandlers } from "./McpHandlers.ts"
 import { MemoryHandlers } from "./MemoryHandlers.ts"
+import { MessageHandlers } from "./MessageHandlers.ts"
 import { PromptHandlers } from "./PromptHandlers.ts"
 import { ResourceHandlers } from "./ResourceHandlers.ts"
 import { RuntimeApi } from "./RuntimeApi.ts"
@@ -18,8 +21,11 @@ export const RuntimeRoutes = HttpApiBuilder.layer(RuntimeApi).pipe(
   Layer.provide([
     AgentConfigHandlers,
     AgentsHandlers,
+    ApprovalHandlers,
+    EventHandlers,
     LlmHandlers,
     MemoryHandlers,
+    MessageHandlers,
     PromptHandlers,
     McpHandlers,
     ResourceHandlers,

@@ -11,8 +11,8 @@ import { type ChatRequest, outputLimit } from "../../../domain/completion/ChatRe
 import type { Choice, FinishReason, ServedTier } from "../../../domain/completion/Completion.ts"
 import { InvalidRequest } from "../../../domain/completion/CompletionErrors.ts"
 import type { CompletionEvent, Delta } from "../../../domain/completion/CompletionEvent.ts"
+import { attach, detach, payloadOf } from "../../../domain/completion/Continuation.ts"
 import type { Issue } from "../../../domain/shared/Issue.ts"
-import { attach, detach, payloadOf } from "../Continuation.ts"
 import type { Dialect, Malformed, Protocol, StreamReader, UpstreamSaid } from "../Protocol.ts"
 import { asCount } from "./TokenCount.ts"
 

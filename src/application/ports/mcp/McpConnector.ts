@@ -25,7 +25,15 @@ export class McpConnector extends Context.Service<
 /** One server. Each call has the configured timeout as its deadline. */
 export interface McpConnection {
   readonly tools: Effect.Effect<ReadonlyArray<McpTool>, McpFailed>
-  readonly callTool: (name: string, args: Readonly<Record<string, unknown>>) => Effect.Effect<McpToolResult, McpFailed>
+  /**
+   * While the tool runs its server may ask a person by `elicitor`; that time does not count for the deadline. What the
+   * server was given as secrets is taken out of the answer.
+   */
+  readonly callTool: (
+    name: string,
+    args: Readonly<Record<string, unknown>>,
+    elicitor?: McpElicitor
+  ) => Effect.Effect<McpToolResult, McpFailed>
   /** Empty when the server offers none. */
   readonly resources: Effect.Effect<ReadonlyArray<McpResource>, McpFailed>
   readonly readResource: (uri: string) => Effect.Effect<ReadonlyArray<McpResourceContent>, McpFailed>
@@ -41,10 +49,34 @@ export interface McpConnection {
   readonly lost: Effect.Effect<McpFailed>
 }
 
+/** Who answers what a server asks during a call (`elicitation/create`). */
+export interface McpElicitor {
+  /**
+   * Whom it asks. The protocol does not say for which call a server asks: while calls of several run at the same time,
+   * or one that has nobody to ask, the server is told that its question was declined.
+   */
+  readonly whom: string
+  readonly ask: (form: McpForm) => Effect.Effect<McpFormAnswer>
+}
+
+export interface McpForm {
+  readonly message: string
+  /** JSON schema of an object. */
+  readonly schema: Readonly<Record<string, unknown>>
+}
+
+export interface McpFormAnswer {
+  readonly action: "accept" | "decline" | "cancel"
+  /** What was filled in, of an accepted form. */
+  readonly content?: Readonly<Record<string, unknown>>
+}
+
 export interface McpTool {
   readonly name: string
   readonly description: string
   readonly inputSchema: Readonly<Record<string, unknown>>
+  /** By its own word it only reads, or does no more when it is called again. */
+  readonly isIdempotent: boolean
 }
 
 export interface McpToolResult {

@@ -5,8 +5,9 @@ import type { TurnRef } from "../../../domain/conversation/Turn.ts"
 import type { OrganizationId } from "../../../domain/shared/Ids.ts"
 
 /**
- * The events of sessions, numbered without gaps (decisions 6). Chunks are kept until their turn ends, the others as long
- * as their session; numbers of forgotten chunks are not given again.
+ * The events of sessions, numbered without gaps (decisions 6). Chunks are kept until a later turn of their session ends,
+ * or some time after their own has, so that nobody who listens misses a number; the others as long as their session.
+ * Numbers of forgotten chunks are not given again.
  */
 export class EventLog extends Context.Service<
   EventLog,

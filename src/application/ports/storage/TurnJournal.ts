@@ -32,7 +32,8 @@ export class TurnJournal extends Context.Service<
      */
     readonly recorded: (turn: TurnRef, key: string) => Effect.Effect<Option.Option<unknown>>
     /**
-     * Ends a running turn with its last messages and events, once, and forgets its chunks; the next one that waits runs.
+     * Ends a running turn with its last messages and events, once, and forgets the chunks of those before; the next one that
+     * waits runs.
      * One that has ended stays as it did. Gives the turn of the session that runs now.
      */
     readonly finish: (

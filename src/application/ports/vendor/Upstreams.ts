@@ -6,10 +6,16 @@ import type { CompletionEvent } from "../../../domain/completion/CompletionEvent
 import type { Route } from "./ModelCatalog.ts"
 
 export interface UpstreamCall {
-  readonly route: Route
+  /** An agent's call with a key of its own has no access method. */
+  readonly route: Omit<Route, "method"> & Partial<Pick<Route, "method">>
   readonly request: ChatRequest
   /** The organization's own key; undefined: the operator's. */
   readonly apiKey?: Redacted.Redacted | undefined
+  /**
+   * The call is an agent's, to the vendor of which the route has the id in `Providers`, whatever the operator configured:
+   * it bears no key but `apiKey`. An address that the caller chose is called through `Egress`.
+   */
+  readonly provider?: { readonly baseUrl: string | undefined } | undefined
   /** The most output tokens the upstream may produce, where that is less than it would by itself. */
   readonly outputCap: number | undefined
   /** The most output tokens that the hold covers: for wires on which a request has to say a limit. */

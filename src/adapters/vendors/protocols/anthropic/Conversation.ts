@@ -7,8 +7,8 @@ import type {
   ToolPart,
   UserPart
 } from "../../../../domain/completion/ChatMessage.ts"
+import { detach } from "../../../../domain/completion/Continuation.ts"
 import type { Issue } from "../../../../domain/shared/Issue.ts"
-import { detach } from "../../Continuation.ts"
 import { restore } from "./KeptThinking.ts"
 import { attachment, document, image } from "./Media.ts"
 

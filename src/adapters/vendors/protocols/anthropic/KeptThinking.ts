@@ -1,6 +1,6 @@
 import { Option, Schema } from "effect"
 import type { ToolCall } from "../../../../domain/completion/ChatMessage.ts"
-import { attach, payloadOf } from "../../Continuation.ts"
+import { attach, payloadOf } from "../../../../domain/completion/Continuation.ts"
 
 /** The vendor signs its thinking and wants it back unchanged; `thinking` is empty where it does not show the text. */
 export const ThinkingBlock = Schema.Struct({

@@ -1,5 +1,5 @@
 import type { AssistantMessage, ChatMessage, ToolMessage } from "../../../../domain/completion/ChatMessage.ts"
-import { detach } from "../../Continuation.ts"
+import { detach } from "../../../../domain/completion/Continuation.ts"
 import type { Form } from "./Form.ts"
 import { writeToolPart, writeUserPart } from "./InputPart.ts"
 import { noField, type Refuse } from "./Refuse.ts"

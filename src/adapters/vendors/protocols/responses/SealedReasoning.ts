@@ -1,5 +1,5 @@
 import { Option, Schema } from "effect"
-import { attach, payloadOf } from "../../Continuation.ts"
+import { attach, payloadOf } from "../../../../domain/completion/Continuation.ts"
 import type { Form } from "./Form.ts"
 
 /** A reasoning item that only the vendor can read, as the vendor wants it back. */

@@ -1,6 +1,6 @@
 import fc from "fast-check"
 import { describe, expect, test } from "vitest"
-import { redact } from "../../../src/adapters/vendors/Redaction.ts"
+import { redact } from "../../../src/domain/shared/Redaction.ts"
 
 describe("a vendor's words", () => {
   test("never hold the key, wherever it stands in them", () => {

@@ -1,0 +1,268 @@
+import { Clock, Context, Effect, Layer, Option, Schema } from "effect"
+import { toolDecision, type ToolDecision } from "../../domain/agent/ToolPolicy.ts"
+import { type ApprovalAnswer, ApprovalId } from "../../domain/conversation/Approval.ts"
+import type { ToolCall } from "../../domain/conversation/Message.ts"
+import type { RunningAgent } from "../agent/RunningAgents.ts"
+import { Ids } from "../ports/runtime/Ids.ts"
+import { AllowedTools } from "../ports/storage/AllowedTools.ts"
+import { TurnJournal } from "../ports/storage/TurnJournal.ts"
+import type { AgentTool, ToolCallContext, ToolOutcome } from "./AgentTools.ts"
+import { shownArguments } from "./AskModel.ts"
+import { ensureRunning, type TurnScope, unlessCancelled } from "./TurnScope.ts"
+import { TurnCancelled } from "./TurnStopped.ts"
+
+/** The calls of one answer. */
+export interface ToolCalls {
+  readonly scope: TurnScope
+  /** The answer's, 1 for the turn's first. */
+  readonly round: number
+  readonly agent: RunningAgent
+  readonly tools: ReadonlyArray<AgentTool>
+  readonly calls: ReadonlyArray<ToolCall>
+}
+
+/**
+ * Runs the tools that an answer calls (decisions 6, 7): those that need an approval wait for it first; then all run at
+ * the same time. Each is run once: after a crash one whose outcome nobody knows is run again only if that does no harm,
+ * else the model is told so. Everything that goes wrong with a call is told to the model.
+ */
+export class CallTools extends Context.Service<
+  CallTools,
+  {
+    /** When it returns, every call has its result in the journal. */
+    readonly run: (calls: ToolCalls) => Effect.Effect<void, TurnCancelled>
+  }
+>()("gateway/conversation/CallTools") {
+  static readonly layer = Layer.effect(
+    CallTools,
+    Effect.gen(function* () {
+      const journal = yield* TurnJournal
+      const allowed = yield* AllowedTools
+      const ids = yield* Ids
+
+      /** What happens to each call, as far as it is known without asking anybody. */
+      const decided = Effect.fnUntraced(function* ({ agent, calls, scope: { turn }, tools }: ToolCalls) {
+        const { mode } = agent.config.toolConfirmation
+        const places = [undefined, turn.session].map((session) => ({ agent: agent.file.id, session }))
+        const remembered =
+          mode === "auto-approve"
+            ? []
+            : yield* Effect.forEach(places, (place) => allowed.of(turn.workspace, place), { concurrency: 2 })
+        const names = new Set(remembered.flatMap((own) => [...own]))
+        return calls.map((call, place): Decided => {
+          const tool = tools.find(({ name }) => name === call.name)
+          const args = argumentsOf(call.arguments)
+          if (tool === undefined) return { call, place, refusal: unknownTool(call.name, tools) }
+          if (Option.isNone(args)) return { call, place, refusal: noArguments }
+          const decision: ToolDecision = toolDecision(agent.config.toolConfirmation, tool.policyNames, names)
+          if (decision === "deny") return { call, place, refusal: deniedByPolicy }
+          return { call, place, tool, args: args.value, isAsked: decision === "ask" && !tool.asksItself }
+        })
+      })
+
+      /** Asks for all at once, and waits for each; gives what was answered. Unanswered ones are denied in time. */
+      const confirmed = Effect.fnUntraced(function* (
+        { agent, round, scope }: ToolCalls,
+        asked: ReadonlyArray<Allowed>
+      ) {
+        const { steps, turn } = scope
+        const { allowedToolsStorage, timeout } = agent.config.toolConfirmation
+        if (asked.length === 0) return new Map<number, ApprovalAnswer>()
+        const key = `approvals-${round}`
+        const now = yield* Clock.currentTimeMillis
+        yield* journal.record(turn, key, { memo: now + timeout })
+        const deadline = Option.filter(yield* journal.recorded(turn, key), (memo) => typeof memo === "number")
+        const until = Option.getOrElse(deadline, () => now + timeout)
+        for (const { call, place } of asked) {
+          yield* journal.ask(turn, {
+            approvalId: approvalId(scope, round, place),
+            type: "tool_confirmation",
+            sessionId: turn.session,
+            turnId: turn.turn,
+            timeout,
+            metadata: { toolName: call.name, args: shownArguments(call.arguments), callId: call.id }
+          })
+        }
+
+        const answers = new Map<number, ApprovalAnswer>()
+        for (let look = 1; ; look++) {
+          yield* ensureRunning(scope)
+          for (const { place } of asked) {
+            if (answers.has(place)) continue
+            const answer = yield* journal.answered(turn, approvalId(scope, round, place))
+            if (Option.isSome(answer)) answers.set(place, answer.value)
+          }
+          if (answers.size === asked.length) break
+          const left = until - (yield* Clock.currentTimeMillis)
+          if (left > 0) yield* steps.wait(`${key}-${look}`, left)
+          else {
+            const late = asked.filter(({ place }) => !answers.has(place))
+            yield* Effect.forEach(
+              late,
+              ({ place }) => journal.answer(turn.workspace, approvalId(scope, round, place), { status: "denied" }),
+              { discard: true }
+            )
+          }
+        }
+        for (const { place, tool } of asked) {
+          const answer = answers.get(place)
+          if (answer?.status !== "approved" || answer.rememberChoice !== true) continue
+          const session = allowedToolsStorage === "storage" ? undefined : turn.session
+          yield* allowed.allow(turn.workspace, { agent: agent.file.id, session }, tool.policyNames[0] ?? tool.name)
+        }
+        return answers
+      })
+
+      /** A person's answer to a form, while the tool that asks waits. */
+      const elicit = ({ agent, round, scope }: ToolCalls, place: number): ToolCallContext["elicit"] =>
+        Effect.fnUntraced(function* ({ message, schema, serverName }) {
+          const { steps, turn } = scope
+          const { timeout } = agent.config.toolConfirmation
+          const id = ApprovalId.make(
+            `${turn.turn}.${round}.${place}.${serverName === undefined ? "form" : yield* ids.next}`
+          )
+          const until = timeout + (yield* Clock.currentTimeMillis)
+          yield* journal.ask(turn, {
+            approvalId: id,
+            type: "elicitation",
+            sessionId: turn.session,
+            turnId: turn.turn,
+            timeout,
+            metadata: { message, schema, ...(serverName === undefined ? {} : { serverName }) }
+          })
+          while (true) {
+            const answer = yield* journal.answered(turn, id)
+            if (Option.isSome(answer)) return answer.value
+            const left = until - (yield* Clock.currentTimeMillis)
+            if (left > 0) yield* Effect.raceFirst(steps.woken, Effect.sleep(Math.min(left, lookAgainAfter)))
+            else if (Option.isNone(yield* journal.answer(turn.workspace, id, { status: "denied" }))) {
+              // Somebody's answer was faster, or the turn has ended and nobody asks any more.
+              return Option.getOrElse(yield* journal.answered(turn, id), (): ApprovalAnswer => ({
+                status: "cancelled"
+              }))
+            }
+          }
+        })
+
+      const written = ({ round, scope: { turn } }: ToolCalls, { call, place }: Placed, outcome: ToolOutcome) =>
+        Effect.flatMap(ids.next, (id) =>
+          journal.record(turn, resultKey(round, place), {
+            messages: [{ id, role: "tool", content: outcome.text, toolCallId: call.id, name: call.name }],
+            events: [
+              {
+                event: "toolResult",
+                data: {
+                  toolName: call.name,
+                  callId: call.id,
+                  success: outcome.success,
+                  sanitized: { content: outcome.content, meta: outcome.meta },
+                  sessionId: turn.session
+                }
+              }
+            ]
+          })
+        )
+
+      const call = Effect.fn("CallTools.call")(function* (calls: ToolCalls, decided: Decided) {
+        const { round, scope } = calls
+        const { turn } = scope
+        const { place } = decided
+        const isDone = Effect.map(journal.recorded(turn, resultKey(round, place)), Option.isSome)
+        if (decided.tool === undefined) {
+          yield* written(calls, decided, refused(decided.refusal))
+          return
+        }
+        const { args, tool } = decided
+        const isFirst = yield* journal.record(turn, `tool-${round}-${place}-begun`, {})
+        if (!isFirst) {
+          if (yield* isDone) return
+          yield* ensureRunning(scope)
+        }
+        const outcome =
+          isFirst || tool.isIdempotent
+            ? yield* tool.run(args, { turn, callId: decided.call.id, elicit: elicit(calls, place) })
+            : refused(unknownOutcome)
+        yield* written(calls, decided, outcome)
+      })
+
+      return CallTools.of({
+        run: Effect.fn("CallTools.run")(function* (calls) {
+          const { round, scope } = calls
+          const all = yield* decided(calls)
+          const asked = all.filter((each): each is Allowed => each.tool !== undefined && each.isAsked)
+          const answers = yield* confirmed(calls, asked)
+          const final = all.map((each): Decided => {
+            const answer = answers.get(each.place)
+            if (each.tool === undefined || answer === undefined || answer.status === "approved") return each
+            return { call: each.call, place: each.place, refusal: denied(answer) }
+          })
+          yield* Effect.forEach(
+            final,
+            (each) =>
+              scope.steps.once(`tool-${round}-${each.place}`, {
+                success: Schema.Void,
+                run: unlessCancelled(scope, call(calls, each))
+              }),
+            { concurrency: atOnce, discard: true }
+          )
+        })
+      })
+    })
+  )
+}
+
+interface Placed {
+  readonly call: ToolCall
+  /** Among the calls of its answer, from 0. */
+  readonly place: number
+}
+
+interface Allowed extends Placed {
+  readonly tool: AgentTool
+  readonly args: Schema.JsonObject
+  readonly isAsked: boolean
+}
+
+interface Refused extends Placed {
+  readonly tool?: undefined
+  /** As the model is told. */
+  readonly refusal: string
+}
+
+type Decided = Allowed | Refused
+
+/** Tools of one answer that run at the same time. */
+const atOnce = 8
+
+/** Milliseconds. Wake-ups are what tells; this is for one that got lost. */
+const lookAgainAfter = 2_000
+
+const resultKey = (round: number, place: number): string => `tool-${round}-${place}`
+
+/** The same however often the turn is taken up. */
+const approvalId = ({ turn }: TurnScope, round: number, place: number): ApprovalId =>
+  ApprovalId.make(`${turn.turn}.${round}.${place}`)
+
+const decodeArguments = Schema.decodeUnknownOption(Schema.fromJsonString(Schema.JsonObject))
+
+const argumentsOf = (text: string): Option.Option<Schema.JsonObject> =>
+  text.trim() === "" ? Option.some({}) : decodeArguments(text)
+
+const refused = (text: string): ToolOutcome => ({ success: false, text, content: [{ type: "text", text }], meta: {} })
+
+const unknownTool = (name: string, tools: ReadonlyArray<AgentTool>): string =>
+  `There is no tool ${JSON.stringify(name)}. ` +
+  (tools.length === 0 ? "There are no tools." : `There are: ${tools.map((tool) => tool.name).join(", ")}.`)
+
+const noArguments = "The arguments are no JSON object. Call the tool again with an object that matches its parameters."
+
+const deniedByPolicy = "The agent's configuration does not allow this tool."
+
+const denied = ({ status }: ApprovalAnswer): string =>
+  status === "cancelled"
+    ? "The user dismissed the question whether this tool may run, so it did not run."
+    : "This call was not approved: the user denied it, or nobody answered in time. The tool did not run."
+
+const unknownOutcome =
+  "The outcome is unknown: the process that ran this call ended before the result arrived. The tool may have done its " +
+  "work or not. It was not called again. Find out what happened before you repeat it."
