@@ -1,7 +1,8 @@
 import { assert, describe, it } from "@effect/vitest"
 import { Effect, Fiber, Layer, Option } from "effect"
 import { TestClock } from "effect/testing"
-import { type AgentTool, AgentTools, type ToolCallContext } from "../../src/application/conversation/AgentTools.ts"
+import type { AgentTool, ToolCallContext } from "../../src/application/conversation/AgentTool.ts"
+import { AgentTools } from "../../src/application/conversation/AgentTools.ts"
 import { blobOwner } from "../../src/application/conversation/SessionsOfWorkspace.ts"
 import type { McpConnection, McpElicitor, McpToolResult } from "../../src/application/ports/mcp/McpConnector.ts"
 import { Blobs } from "../../src/application/ports/storage/Blobs.ts"
@@ -165,6 +166,7 @@ describe("tools of MCP servers", () => {
           },
           { type: "resource_link", uri: "file:///b.md", name: "b", description: "the other one" },
           { type: "image", data: "no base64!", mimeType: "image/png" },
+          { type: "audio", data: "QUJD", mimeType: "\u0000" },
           { type: "hologram", depth: 3 }
         ]
       })
@@ -176,6 +178,7 @@ describe("tools of MCP servers", () => {
       const kept = yield* blobs.list(workspace)
       const image = `blob:${kept.find(({ mimeType }) => mimeType === "image/png")?.id ?? ""}`
       const sound = `blob:${kept.find(({ mimeType }) => mimeType === "audio/ogg")?.id ?? ""}`
+      const unknown = `blob:${kept.find(({ mimeType }) => mimeType === "application/octet-stream")?.id ?? ""}`
       const pdf = `blob:${kept.find(({ mimeType }) => mimeType === "application/pdf")?.id ?? ""}`
       assert.isTrue(outcome.success)
       assert.strictEqual(
@@ -188,6 +191,7 @@ describe("tools of MCP servers", () => {
           `[Resource file:///a.pdf (application/pdf): ${pdf}]`,
           "[Resource b: mcp:s:file:///b.md] the other one",
           "[Image (image/png): it could not be kept]",
+          `[Audio (\u0000): ${unknown}]`,
           '{"type":"hologram","depth":3}'
         ].join("\n")
       )
@@ -197,7 +201,7 @@ describe("tools of MCP servers", () => {
       ])
       assert.deepStrictEqual(outcome.content[1], { type: "image", data: image, mimeType: "image/png" })
       assert.strictEqual(JSON.stringify(outcome.content).includes(png.toString("base64")), false)
-      assert.strictEqual(kept.length, 3)
+      assert.strictEqual(kept.length, 4)
       yield* blobs.release(workspace, blobOwner(session))
       assert.deepStrictEqual(yield* blobs.list(workspace), [])
     }).pipe(provided)

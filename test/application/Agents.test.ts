@@ -19,6 +19,7 @@ import { Environment } from "../../src/application/agent/Environment.ts"
 import { AgentNotRunnable, RunningAgents } from "../../src/application/agent/RunningAgents.ts"
 import { type FileChange, WorkspaceFiles } from "../../src/application/ports/files/WorkspaceFiles.ts"
 import { SecretsUnavailable } from "../../src/application/ports/runtime/Secrets.ts"
+import { AllowedTools } from "../../src/application/ports/storage/AllowedTools.ts"
 import { ModelCatalog } from "../../src/application/ports/vendor/ModelCatalog.ts"
 import { AgentId } from "../../src/domain/agent/Agent.ts"
 import type { OrganizationId } from "../../src/domain/shared/Ids.ts"
@@ -654,7 +655,15 @@ describe("Agents", () => {
         assert.deepInclude(yield* Effect.flip(uninstall(workspace, "coding-agent")), { _tag: "UnknownAgent" })
         yield* install(workspace, "coding-agent")
         yield* create(workspace)
+        const allowed = yield* AllowedTools
+        const places = ["my-agent", "coding-agent"].map((id) => ({ agent: agentId(id), session: undefined }))
+        for (const place of places) yield* allowed.allow(workspace, place, "files--write")
         yield* uninstall(workspace, "my-agent")
+        // An agent that is made under its id later may do nothing by what this one was allowed.
+        assert.deepStrictEqual(
+          yield* Effect.forEach(places, (place) => Effect.map(allowed.of(workspace, place), ({ size }) => size)),
+          [0, 1]
+        )
         const { available, installed } = yield* list(workspace)
         assert.deepStrictEqual(ids(installed), ["default-agent", "coding-agent"])
         assert.notInclude(ids(available), "my-agent")

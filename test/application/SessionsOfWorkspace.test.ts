@@ -8,10 +8,12 @@ import { Environment } from "../../src/application/agent/Environment.ts"
 import { blobOwner, SessionsOfWorkspace } from "../../src/application/conversation/SessionsOfWorkspace.ts"
 import { AgentYaml } from "../../src/application/ports/files/AgentYaml.ts"
 import { TurnRunner } from "../../src/application/ports/runtime/TurnRunner.ts"
+import { AllowedTools } from "../../src/application/ports/storage/AllowedTools.ts"
 import { Blobs } from "../../src/application/ports/storage/Blobs.ts"
 import { SessionLlms } from "../../src/application/ports/storage/SessionLlms.ts"
 import { Sessions } from "../../src/application/ports/storage/Sessions.ts"
 import { TurnJournal } from "../../src/application/ports/storage/TurnJournal.ts"
+import { AgentId } from "../../src/domain/agent/Agent.ts"
 import { AgentDocument } from "../../src/domain/agent/AgentConfig.ts"
 import { effectiveConfig } from "../../src/domain/agent/EffectiveConfig.ts"
 import { SessionNotFound } from "../../src/domain/conversation/SessionErrors.ts"
@@ -151,9 +153,13 @@ layer(Live, { excludeTestServices: true })("The sessions of a workspace", (it) =
       assert.deepStrictEqual(yield* blobs.list(workspace), [])
       assert.isTrue(yield* isChosen)
       yield* put
+      const allowed = yield* AllowedTools
+      const place = { agent: AgentId.make("helper"), session: id }
+      yield* allowed.allow(workspace, place, "files--write")
       yield* sessions.remove(workspace, id)
       assert.deepStrictEqual(yield* blobs.list(workspace), [])
       assert.isFalse(yield* isChosen)
+      assert.deepStrictEqual(yield* allowed.of(workspace, place), new Set())
       // Whoever removed it before may have died before its blobs were let go.
       yield* put
       assert.isTrue(isNotFound(yield* Effect.exit(sessions.remove(workspace, id))))

@@ -73,46 +73,51 @@ export const layer = (
         const { stream } = yield* Effect.tryPromise({
           try: async () => model.doStream({ ...options, abortSignal: abort.signal }),
           catch: (error) => attemptOf(error, callee)
-        })
+        }).pipe(
+          Effect.timeoutOrElse({
+            duration: firstByte,
+            orElse: () => Effect.fail(once(silent(callee)))
+          })
+        )
         return stream.getReader()
       })
 
-      /** The events of an answer, at least one at a time. */
+      /** The events of an answer, at least one at a time. Silence is that of the vendor: parts of a call are no events. */
       const eventsOf = (
         parts: ReadableStreamDefaultReader<StreamPart>,
         callee: Callee
       ): Pull.Pull<Events, UpstreamFailed> => {
         const reader = new PartReader(callee.provider)
         const deadline = performance.now() + Duration.toMillis(total)
+        let hasBegun = false
         const read = Effect.tryPromise({
           try: () => parts.read(),
           catch: (error) => brokenOff(error, callee, "cut_off")
         })
-        const next: Pull.Pull<Events, UpstreamFailed> = Effect.flatMap(read, ({ done, value }) => {
-          if (done) {
-            return reader.isComplete
-              ? Cause.done()
-              : Effect.fail(failed(callee, "cut_off", "the stream ended before the answer was complete"))
+        const awaited = Effect.suspend(() =>
+          Effect.timeoutOrElse(read, {
+            duration: hasBegun ? idle : firstByte,
+            orElse: () =>
+              Effect.fail(
+                hasBegun
+                  ? failed(callee, "stalled", "the answer began, then nothing came for too long")
+                  : silent(callee)
+              )
+          })
+        )
+        const next: Pull.Pull<Events, UpstreamFailed> = Effect.flatMap(awaited, ({ done, value }) => {
+          if (done) return reader.isComplete ? Cause.done() : Effect.fail(cutOff(callee))
+          if (performance.now() > deadline) {
+            return Effect.fail(failed(callee, "stalled", "the whole answer took too long"))
           }
-          if (value.type === "stream-start" && value.warnings.length > 0) {
-            return Effect.andThen(
-              Effect.logDebug("A library of the SDK left out some of a request.", {
-                provider: callee.provider,
-                ...value
-              }),
-              next
-            )
-          }
+          // The library's own, before a byte has come.
+          if (value.type === "stream-start") return Effect.andThen(logLeftOut(callee, value.warnings), next)
+          hasBegun = true
           const events = reader.read(value)
           if ("_tag" in events) {
             return Effect.fail(
-              events._tag === "CutOff"
-                ? failed(callee, "cut_off", "the stream ended before the answer was complete")
-                : brokenOff(events.error, callee, "server_error")
+              events._tag === "CutOff" ? cutOff(callee) : brokenOff(events.error, callee, "server_error")
             )
-          }
-          if (performance.now() > deadline) {
-            return Effect.fail(failed(callee, "stalled", "the whole answer took too long"))
           }
           return Array.isReadonlyArrayNonEmpty(events) ? Effect.succeed(events) : next
         })
@@ -120,31 +125,13 @@ export const layer = (
       }
 
       /** Everything up to the first event is an error of the call, not of the stream. */
-      const begun = Effect.fnUntraced(
-        function* (model: Model, options: CallOptions, callee: Callee) {
-          const pull = eventsOf(yield* open(model, options, callee), callee)
-          const first = yield* Pull.catchDone(pull, () =>
-            Effect.fail(failed(callee, "malformed_answer", "the stream ended before its first event"))
-          ).pipe(
-            Effect.mapError((error): Attempt => ({ _tag: "Attempt", error, retryAfter: Number.POSITIVE_INFINITY }))
-          )
-          const rest = Effect.timeoutOrElse(pull, {
-            duration: idle,
-            orElse: () => Effect.fail(failed(callee, "stalled", "the answer began, then nothing came for too long"))
-          })
-          return Stream.concat(Stream.fromArray(first), Stream.fromPull(Effect.succeed(rest)))
-        },
-        (effect, _model, _options, callee) =>
-          Effect.timeoutOrElse(effect, {
-            duration: firstByte,
-            orElse: () =>
-              Effect.fail<Attempt>({
-                _tag: "Attempt",
-                error: failed(callee, "timeout", "no byte of an answer came in time"),
-                retryAfter: 0
-              })
-          })
-      )
+      const begun = Effect.fnUntraced(function* (model: Model, options: CallOptions, callee: Callee) {
+        const pull = eventsOf(yield* open(model, options, callee), callee)
+        const first = yield* Pull.catchDone(pull, () =>
+          Effect.fail(failed(callee, "malformed_answer", "the stream ended before its first event"))
+        ).pipe(Effect.mapError(once))
+        return Stream.concat(Stream.fromArray(first), Stream.fromPull(Effect.succeed(pull)))
+      })
 
       return ExternalModels.of({
         stream: Effect.fn("ExternalModels.stream")(function* (call) {
@@ -168,6 +155,19 @@ export const layer = (
       })
     })
   )
+
+/** An attempt that is not made again: the vendor has begun to answer, or thought for as long as it may. */
+const once = (error: UpstreamFailed): Attempt => ({ _tag: "Attempt", error, retryAfter: Number.POSITIVE_INFINITY })
+
+const silent = (callee: Callee): UpstreamFailed => failed(callee, "timeout", "no byte of an answer came in time")
+
+const cutOff = (callee: Callee): UpstreamFailed =>
+  failed(callee, "cut_off", "the stream ended before the answer was complete")
+
+const logLeftOut = ({ provider }: Callee, warnings: ReadonlyArray<unknown>): Effect.Effect<void> =>
+  warnings.length === 0
+    ? Effect.void
+    : Effect.logDebug("A library of the SDK left out some of a request.", { provider, warnings })
 
 /** Connect errors, 429 and 5xx are tried again: nothing of an answer has come yet. */
 const retried = <A, R>(call: Effect.Effect<A, Attempt, R>, retries = 0): Effect.Effect<A, CallError, R> =>

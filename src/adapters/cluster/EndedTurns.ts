@@ -1,45 +1,49 @@
-import { Duration, Effect, Layer, Schedule, Schema } from "effect"
+import { Clock, Duration, Effect, Layer, Schedule, Schema } from "effect"
+import { MachineId, Snowflake } from "effect/cluster"
 import { SqlClient, SqlSchema } from "effect/sql"
 
-/** How long the message of an ended turn is kept: a start that comes late finds that there was one. */
-const kept = "10 minutes"
+/** How long after its start the message of an ended turn is kept: a start that comes late finds that there was one. */
+const kept = Duration.minutes(10)
 
 const interval = Duration.minutes(1)
 
-/** Rows at a time, so that nobody waits for the locks. */
+/** Rows at a time, so that nobody waits long for their locks. */
 const batch = 500
 
 /**
- * The cluster keeps the messages of workflows and their replies for ever. Those of ended turns are deleted, by every
- * process, each what no other does at the moment. A turn that is started once more after that finds its end in the
- * journal.
+ * Deletes the messages of ended turns that are older than that, with their replies: the library keeps them for ever.
+ * Several processes may do so at once, each takes what no other has. A turn that is started once more after that finds
+ * its end in the journal.
  */
-export const layer = Layer.effectDiscard(
-  Effect.gen(function* () {
-    const sql = (yield* SqlClient.SqlClient).withoutTransforms()
-
-    const prune = SqlSchema.findOne({
-      Request: Schema.Void,
-      Result: Schema.Struct({ pruned: Schema.Int }),
-      execute: () => sql`
-        WITH ended AS (
-          SELECT id FROM cluster_messages
-          WHERE processed AND kind = 0 AND last_read < now() - ${kept}::interval
-          LIMIT ${batch} FOR UPDATE SKIP LOCKED
-        ), replies AS (
-          DELETE FROM cluster_replies WHERE request_id IN (SELECT id FROM ended)
-        ), messages AS (
-          DELETE FROM cluster_messages WHERE request_id IN (SELECT id FROM ended) RETURNING 1
-        )
-        SELECT count(*)::int AS pruned FROM messages`
-    })
-
-    yield* prune().pipe(
-      Effect.repeat({ while: ({ pruned }) => pruned >= batch }),
-      Effect.catchCause((cause) => Effect.logDebug("Ended turns stay in the store for now.", cause)),
-      Effect.delay(interval),
-      Effect.repeat(Schedule.forever),
-      Effect.forkScoped
-    )
+export const prune = Effect.fnUntraced(function* (age: Duration.Duration) {
+  const sql = (yield* SqlClient.SqlClient).withoutTransforms()
+  const some = SqlSchema.findOne({
+    Request: Schema.BigIntFromString,
+    Result: Schema.Struct({ ended: Schema.Int }),
+    execute: (before) => sql`
+      WITH ended AS (
+        SELECT id FROM cluster_messages
+        WHERE processed AND kind = 0 AND id < ${before}::bigint
+        ORDER BY id LIMIT ${batch} FOR UPDATE SKIP LOCKED
+      ), replies AS (
+        DELETE FROM cluster_replies WHERE request_id IN (SELECT id FROM ended)
+      ), messages AS (
+        DELETE FROM cluster_messages WHERE request_id IN (SELECT id FROM ended)
+      )
+      SELECT count(*)::int AS ended FROM ended`
   })
+  // The identifiers of messages begin with the time of their making.
+  const timestamp = (yield* Clock.currentTimeMillis) - Duration.toMillis(age)
+  const before = Snowflake.make({ timestamp, machineId: MachineId.make(0), sequence: 0 })
+  yield* some(before).pipe(Effect.repeat({ while: ({ ended }) => ended === batch }))
+})
+
+/** Now and then. */
+export const layer = Layer.effectDiscard(
+  prune(kept).pipe(
+    Effect.catchCause((cause) => Effect.logDebug("Ended turns stay in the store for now.", cause)),
+    Effect.delay(interval),
+    Effect.repeat(Schedule.forever),
+    Effect.forkScoped
+  )
 )

@@ -105,22 +105,29 @@ export const layer = Layer.unwrap(
     })
 
     const run = (turn: TurnRef, id: string) =>
-      Effect.gen(function* () {
+      Effect.suspend(() => {
         const wakeUps = WakeUps.make()
         live.set(id, wakeUps)
-        const next = yield* runTurn.run(turn, stepsOf(turn, wakeUps))
-        if (Option.isSome(next)) yield* start(next.value)
-      }).pipe(
-        Effect.sandbox,
-        Effect.tapError((cause) =>
-          Cause.hasInterrupts(cause) ? Effect.void : Effect.logWarning("A turn was broken off, it is run again.", cause)
-        ),
-        Effect.retry({ schedule: again, while: (cause) => !Cause.hasInterrupts(cause) }),
-        Effect.catch(Effect.failCause),
-        Effect.ensuring(Effect.sync(() => void live.delete(id))),
-        // The cluster's own may be another, see `Quiet`.
-        Effect.provideService(References.MinimumLogLevel, logLevel)
-      )
+        return runTurn.run(turn, stepsOf(turn, wakeUps)).pipe(
+          Effect.flatMap(Option.match({ onNone: () => Effect.void, onSome: start })),
+          Effect.sandbox,
+          Effect.tapError((cause) =>
+            Cause.hasInterrupts(cause)
+              ? Effect.void
+              : Effect.logWarning("A turn was broken off, it is run again.", cause)
+          ),
+          Effect.retry({ schedule: again, while: (cause) => !Cause.hasInterrupts(cause) }),
+          Effect.catch(Effect.failCause),
+          Effect.ensuring(
+            Effect.sync(() => {
+              // One that had to leave may be back before it is gone.
+              if (live.get(id) === wakeUps) live.delete(id)
+            })
+          ),
+          // The cluster's own may be another, see `Quiet`.
+          Effect.provideService(References.MinimumLogLevel, logLevel)
+        )
+      })
 
     const Wakings = TurnWaking.toLayer(
       Effect.map(Entity.CurrentAddress, ({ entityId }) => ({

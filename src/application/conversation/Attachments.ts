@@ -5,11 +5,11 @@ import type { SessionId } from "../../domain/conversation/Session.ts"
 import { blobUri, largestBlob } from "../../domain/resource/Blob.ts"
 import type { OrganizationId } from "../../domain/shared/Ids.ts"
 import { Blobs } from "../ports/storage/Blobs.ts"
-import { partOf } from "./KeptMedia.ts"
+import { partOf, printable } from "./KeptMedia.ts"
 import { decode } from "./LongBase64.ts"
 import { type ModelMedia, shows } from "./Media.ts"
-import { type Attachment, MessageRefused, type UserMessage } from "./SendMessage.ts"
 import { blobOwner } from "./SessionsOfWorkspace.ts"
+import { type Attachment, MessageRefused, type UserMessage } from "./UserMessage.ts"
 
 /** What comes with a message (section 4.9, decisions 6): images, PDF and audio, kept as blobs of its session. */
 export class Attachments extends Context.Service<
@@ -65,9 +65,6 @@ export interface CheckedAttachment {
   readonly filename?: string
 }
 
-/** Characters of a file's name. */
-const longestName = 255
-
 const mostMegabytes = largestBlob / 1024 / 1024
 
 const checkedAs = Effect.fnUntraced(function* (
@@ -82,7 +79,9 @@ const checkedAs = Effect.fnUntraced(function* (
     const other =
       field === "imageData" ? { field: "fileData", types: fileTypes } : { field: "imageData", types: imageTypes }
     const hint = other.types.includes(mimeType) ? ` Send it as ${other.field}.` : ""
-    return yield* refused(`.mimeType: Expected one of ${types.join(", ")}, not ${JSON.stringify(declared)}.${hint}`)
+    return yield* refused(
+      `.mimeType: Expected one of ${types.join(", ")}, not ${JSON.stringify(declared.slice(0, 100))}.${hint}`
+    )
   }
   if (!shows(model, mimeType)) {
     return yield* refused(`: The model takes no ${mimeType}. Switch to one that does, or send the message without it.`)
@@ -109,11 +108,3 @@ const checkedAs = Effect.fnUntraced(function* (
 })
 
 const tooLarge = `.base64: At most ${mostMegabytes} MB.`
-
-/** A name is a name, and no path; it ends up in requests, lists and logs. */
-const printable = (filename: string): string =>
-  filename
-    .toWellFormed()
-    .replaceAll(/\p{Cc}/gu, " ")
-    .slice(-longestName)
-    .toWellFormed()

@@ -11,12 +11,14 @@ import { blobOwner } from "./SessionsOfWorkspace.ts"
 export class KeptMedia extends Context.Service<
   KeptMedia,
   {
-    /** Undefined if it is too large to be kept. */
-    readonly keep: (
+    /** Gives the blob's address; undefined for what is empty, or too large to be kept. */
+    readonly keep: (workspace: OrganizationId, session: SessionId, medium: Medium) => Effect.Effect<string | undefined>
+    /** The part of a message that shows it; undefined for what messages cannot have, of which nothing is kept. */
+    readonly part: (
       workspace: OrganizationId,
       session: SessionId,
       medium: Medium
-    ) => Effect.Effect<KeptMedium | undefined>
+    ) => Effect.Effect<ContentPart | undefined>
   }
 >()("gateway/conversation/KeptMedia") {
   static readonly layer = Layer.effect(
@@ -30,33 +32,49 @@ export class KeptMedia extends Context.Service<
         { bytes, filename, mimeType }: Medium
       ) {
         if (bytes.length === 0 || bytes.length > largestBlob) return undefined
-        const named = filename === undefined ? {} : { filename }
-        const { id } = yield* blobs.put(workspace, blobOwner(session), { bytes, mimeType, ...named })
-        const uri = blobUri(id)
-        const seen = typeOfBytes(bytes)
-        return { uri, part: seen === undefined ? undefined : partOf(uri, seen, filename) }
+        const { id } = yield* blobs.put(workspace, blobOwner(session), {
+          bytes,
+          mimeType: isType.test(mimeType) ? mimeType : "application/octet-stream",
+          ...(filename === undefined ? {} : { filename: printable(filename) })
+        })
+        return blobUri(id)
       })
 
-      return KeptMedia.of({ keep })
+      const part = Effect.fnUntraced(function* (workspace: OrganizationId, session: SessionId, medium: Medium) {
+        const mimeType = typeOfBytes(medium.bytes)
+        if (mimeType === undefined) return undefined
+        const uri = yield* keep(workspace, session, { ...medium, mimeType })
+        return uri === undefined ? undefined : partOf(uri, mimeType, medium.filename)
+      })
+
+      return KeptMedia.of({ keep, part })
     })
   )
 }
 
 export interface Medium {
   readonly bytes: Uint8Array
+  /** As whoever has it calls it. */
   readonly mimeType: string
   readonly filename?: string | undefined
-}
-
-export interface KeptMedium {
-  /** The blob's address. */
-  readonly uri: string
-  /** For a message; undefined if its bytes are of no type that messages have. */
-  readonly part: ContentPart | undefined
 }
 
 /** A part of a message that names a blob. */
 export const partOf = (uri: string, mimeType: string, filename: string | undefined): ContentPart =>
   imageTypes.includes(mimeType)
     ? { type: "image", image: uri, mimeType }
-    : { type: "file", data: uri, mimeType, ...(filename === undefined ? {} : { filename }) }
+    : { type: "file", data: uri, mimeType, ...(filename === undefined ? {} : { filename: printable(filename) }) }
+
+/** Servers write there what they like. */
+const isType = /^(?=.{1,255}$)[\w.+-]+\/[\w.+-]+(?: *; *[\w=.+-]+)*$/
+
+/** Characters of a file's name. */
+const longestName = 255
+
+/** A name is a name, and no path; it ends up in requests, lists and logs. */
+export const printable = (filename: string): string =>
+  filename
+    .toWellFormed()
+    .replaceAll(/\p{Cc}/gu, " ")
+    .slice(-longestName)
+    .toWellFormed()

@@ -67,11 +67,11 @@ export class References extends Context.Service<
             return
           }
           const { bytes, isTruncated, mimeType, name: filename, size } = part
-          const medium = isTruncated ? undefined : yield* kept.keep(workspace, session, { bytes, mimeType, filename })
+          const shown = isTruncated ? undefined : yield* kept.part(workspace, session, { bytes, mimeType, filename })
           const what = `Resource ${address}: ${filename} (${mimeType}, ${size} bytes)`
-          if (medium?.part === undefined) return say(`${what}. It is no text and of no type that can be shown.`)
+          if (shown === undefined) return say(`${what}. It is no text and of no type that can be shown.`)
           say(`${what}:`)
-          made.push(medium.part)
+          made.push(shown)
         })
         for (const { address, ...each } of found) {
           if ("missing" in each) say(`Resource ${address} could not be read: ${each.missing}.`)

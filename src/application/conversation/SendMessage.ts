@@ -1,9 +1,8 @@
-import { Context, Effect, Layer, Schema } from "effect"
+import { Context, Effect, Layer } from "effect"
 import type { ContentPart } from "../../domain/conversation/Message.ts"
 import { defaultSession, type SessionId } from "../../domain/conversation/Session.ts"
 import type { TooManySessions } from "../../domain/conversation/SessionErrors.ts"
 import { TurnId, type TurnRef } from "../../domain/conversation/Turn.ts"
-import type { Caller } from "../../domain/identity/ApiKey.ts"
 import type { OrganizationId } from "../../domain/shared/Ids.ts"
 import { RunningAgents } from "../agent/RunningAgents.ts"
 import { EffectiveLlm } from "../llm/EffectiveLlm.ts"
@@ -13,11 +12,7 @@ import { TurnJournal } from "../ports/storage/TurnJournal.ts"
 import { Attachments } from "./Attachments.ts"
 import { CallModel } from "./CallModel.ts"
 import { SessionsOfWorkspace } from "./SessionsOfWorkspace.ts"
-
-/** A message that no turn can be made of: without content, or with an attachment that is not what it says it is. */
-export class MessageRefused extends Schema.TaggedError<MessageRefused>()("MessageRefused", {
-  message: Schema.String
-}) {}
+import { MessageRefused, type UserMessage } from "./UserMessage.ts"
 
 /** Takes a user's message (section 4.9, decisions 6): once it is stored its turn will be answered, whatever dies. */
 export class SendMessage extends Context.Service<
@@ -80,22 +75,3 @@ export class SendMessage extends Context.Service<
 }
 
 const noContent = "Expected a message with content: `message` is empty, and nothing is attached."
-
-export interface UserMessage {
-  /** None: the session `default`. */
-  readonly session: SessionId | undefined
-  readonly content: string
-  /** Whether chunks are wanted. */
-  readonly stream: boolean
-  /** Null while the runtime is open. */
-  readonly caller: Caller | null
-  readonly image?: Attachment | undefined
-  readonly file?: Attachment | undefined
-}
-
-/** What comes with a message, in base64 (section 4.9). */
-export interface Attachment {
-  readonly base64: string
-  readonly mimeType: string
-  readonly filename?: string | undefined
-}

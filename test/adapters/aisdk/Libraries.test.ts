@@ -7,12 +7,14 @@ import * as ExternalModelsLive from "../../../src/adapters/aisdk/ExternalModelsL
 import { listedProviders } from "../../../src/adapters/catalogue/ProviderList.ts"
 import * as EgressLive from "../../../src/adapters/egress/EgressLive.ts"
 import { ExternalModels } from "../../../src/application/ports/vendor/ExternalModels.ts"
+import type { ChatMessage } from "../../../src/domain/completion/ChatMessage.ts"
 import type { ChatRequest } from "../../../src/domain/completion/ChatRequest.ts"
 import { Folded } from "../../../src/domain/completion/Folded.ts"
 import { fakeAnthropic } from "../../fixtures/anthropic/FakeAnthropic.ts"
 import { text } from "../../fixtures/openai/Completions.ts"
 import { fakeOpenAi } from "../../fixtures/openai/FakeOpenAi.ts"
 import { fakeResponses } from "../../fixtures/responses/FakeResponses.ts"
+import { answer } from "../../fixtures/responses/Responses.ts"
 
 const ask = (
   provider: string,
@@ -137,6 +139,38 @@ describe("providers by the libraries of the SDK", () => {
       assert.strictEqual(asked?.headers["x-goog-api-key"], "google-key")
       assert.include(again?.text, '"thoughtSignature":"signed-by-google"')
       assert.notInclude(again?.text, "~r1~")
+    })
+  )
+
+  it.live("openai has its encrypted reasoning back with the calls that came of it", () =>
+    Effect.gen(function* () {
+      const fake = yield* fakeResponses()
+      const own = { address: fake.baseUrl, apiKey: fake.apiKey }
+      const tools = [{ type: "function", function: { name: "look", parameters: { type: "object" } } }] as const
+      fake.next(
+        answer([
+          { reasoning: ["Two things to look at."] },
+          { call: "look", id: "call_a", arguments: { at: "this" } },
+          { call: "look", id: "call_b", arguments: { at: "that" } }
+        ])
+      )
+      const first = yield* ask("openai", own, { model: "gpt-5", tools })
+      const calls = first.choices[0]?.toolCalls ?? []
+      assert.lengthOf(calls, 2)
+      const { choices } = yield* ask("openai", own, {
+        model: "gpt-5",
+        tools,
+        messages: [
+          { role: "user", content: "Hi" },
+          { role: "assistant", content: null, tool_calls: calls },
+          ...calls.map(({ id }): ChatMessage => ({ role: "tool", tool_call_id: id, content: "seen" }))
+        ]
+      })
+      assert.strictEqual(choices[0]?.content, "Hello from the fake.")
+      const again = fake.requests[1]?.text ?? ""
+      assert.match(again, /"type":"reasoning".*"encrypted_content":".+"call_id":"call_a".*"call_id":"call_b"/)
+      assert.notInclude(again, "item_reference")
+      assert.notInclude(again, "~r1~")
     })
   )
 })

@@ -9,6 +9,7 @@ import type { Bounds } from "./Rounds.ts"
 import { search } from "./Search.ts"
 import { startToReady } from "./Start.ts"
 import { throughput } from "./Throughput.ts"
+import { turns } from "./Turns.ts"
 
 /** Everything a run can measure, by the name that `--only` takes. Without the gateway its own cells are empty. */
 const cells = {
@@ -22,6 +23,8 @@ const cells = {
   pairs: ({ database }: Field, bounds: Bounds) => holdPairs(database, bounds),
   search: ({ database, gateway }: Field, bounds: Bounds) =>
     gateway === undefined ? Effect.succeed([]) : search(gateway.contender, database, bounds),
+  turns: ({ gateway, upstream }: Field, bounds: Bounds) =>
+    gateway === undefined ? Effect.succeed([]) : turns(gateway.contender, upstream, gateway.environment, bounds),
   abort: ({ contenders, upstream }: Field, bounds: Bounds) => aborts(contenders, upstream, bounds),
   start: ({ gateway }: Field, bounds: Bounds) =>
     gateway === undefined ? Effect.succeed([]) : startToReady(gateway.environment, bounds),

@@ -23,6 +23,8 @@ export const metrics = {
   "search.first": "search for a common word, the first time, in 1,000,000 messages, p95, ms",
   "search.common": "search for a common word, again and further pages, p95, ms",
   "search.sessions": "search for sessions with a common word, again, p95, ms",
+  turn: "a turn's own cost, from message to response, median ms",
+  "turns.many": "200 turns at once on two processes, until the last response, ms",
   "abort.stream": "client left mid-stream: upstream stopped within 1 s, %",
   "abort.waiting": "client left before the answer: upstream stopped within 1 s, %",
   "abort.stream.slowest": "client left mid-stream: slowest stop that was seen, ms",

@@ -1,6 +1,6 @@
 import { Effect, Schema } from "effect"
 import { issuesOf } from "../../../domain/shared/Issue.ts"
-import type { AgentTool, ToolCallContext, ToolOutcome } from "../AgentTools.ts"
+import type { AgentTool, ToolCallContext, ToolOutcome } from "../AgentTool.ts"
 import { failed } from "./Outcomes.ts"
 
 /** A tool of the service itself. The model sees its plain name. */

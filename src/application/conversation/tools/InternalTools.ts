@@ -1,6 +1,6 @@
 import { Context, Effect, Layer } from "effect"
 import type { AgentId } from "../../../domain/agent/Agent.ts"
-import type { AgentTool } from "../AgentTools.ts"
+import type { AgentTool } from "../AgentTool.ts"
 import { KeptMedia } from "../KeptMedia.ts"
 import { askUser } from "./AskUser.ts"
 import { saveMemory, searchMemory } from "./MemoryTools.ts"

@@ -1,10 +1,11 @@
 import { Array, Effect, Option, Schema } from "effect"
+import { typeOfBytes } from "../../../domain/conversation/MediaType.ts"
 import type { ContentPart } from "../../../domain/conversation/Message.ts"
 import type { TurnRef } from "../../../domain/conversation/Turn.ts"
 import { mcpUri } from "../../../domain/resource/Resource.ts"
 import type { McpToolResult } from "../../ports/mcp/McpConnector.ts"
-import type { ToolOutcome } from "../AgentTools.ts"
-import type { KeptMedia } from "../KeptMedia.ts"
+import type { ToolOutcome } from "../AgentTool.ts"
+import { type KeptMedia, partOf } from "../KeptMedia.ts"
 import { decode } from "../LongBase64.ts"
 import { bounded, mostShown } from "./Outcomes.ts"
 
@@ -31,7 +32,7 @@ const Part = Schema.Union([
 ])
 type Part = typeof Part.Type
 
-const partOf = Schema.decodeUnknownOption(Part)
+const decodePart = Schema.decodeUnknownOption(Part)
 
 const jsonOf = Schema.decodeUnknownOption(Schema.JsonObject)
 
@@ -49,21 +50,19 @@ export const outcomeOf = Effect.fnUntraced(function* (
   server: string,
   { content, isError, structuredContent }: McpToolResult
 ) {
-  const keep = Effect.fnUntraced(function* (data: string, mimeType: string) {
-    const bytes = yield* decode(data)
-    return Option.isNone(bytes) ? undefined : yield* kept.keep(workspace, session, { bytes: bytes.value, mimeType })
-  })
-
   /** Of bytes: their address, which `read_resource` takes. */
   const stored = Effect.fnUntraced(function* (
     what: string,
     mimeType: string,
     data: string,
-    show: (address: string | undefined) => Schema.JsonObject
+    show: (address: string) => Schema.JsonObject
   ) {
-    const medium = yield* keep(data, mimeType)
-    const where = medium === undefined ? "it could not be kept" : medium.uri
-    const told: Told = { text: `[${what} (${mimeType}): ${where}]`, shown: show(medium?.uri), media: medium?.part }
+    const bytes = Option.getOrElse(yield* decode(data), () => new Uint8Array())
+    const uri = yield* kept.keep(workspace, session, { bytes, mimeType })
+    const seen = typeOfBytes(bytes)
+    const media = uri === undefined || seen === undefined ? undefined : partOf(uri, seen, undefined)
+    const where = uri ?? "it could not be kept"
+    const told: Told = { text: `[${what} (${mimeType}): ${where}]`, shown: show(uri ?? ""), media }
     return told
   })
 
@@ -76,7 +75,7 @@ export const outcomeOf = Effect.fnUntraced(function* (
         const { data, mimeType, type } = part
         return yield* stored(type === "image" ? "Image" : "Audio", mimeType, data, (address) => ({
           type,
-          data: address ?? "",
+          data: address,
           mimeType
         }))
       }
@@ -88,7 +87,7 @@ export const outcomeOf = Effect.fnUntraced(function* (
         }
         return yield* stored(`Resource ${uri}`, mimeType, blob, (address) => ({
           type: "resource",
-          resource: { uri, mimeType, blob: address ?? "" }
+          resource: { uri, mimeType, blob: address }
         }))
       }
       case "resource_link": {
@@ -106,7 +105,7 @@ export const outcomeOf = Effect.fnUntraced(function* (
   })
 
   const parts = yield* Effect.forEach(content.slice(0, mostParts), (given) =>
-    Option.match(partOf(given), {
+    Option.match(decodePart(given), {
       onSome: tell,
       onNone: () => Effect.succeed(unknownPart(given))
     })

@@ -3,7 +3,7 @@ import * as Base64Url from "effect/encoding/Base64Url"
 import { contentsOf, type Memory, MemoryId, NewMemory } from "../../../domain/memory/Memory.ts"
 import type { OrganizationId } from "../../../domain/shared/Ids.ts"
 import { MemoryStore } from "../../ports/storage/MemoryStore.ts"
-import type { ToolCallContext } from "../AgentTools.ts"
+import type { ToolCallContext } from "../AgentTool.ts"
 import { internalTool } from "./InternalTool.ts"
 import { done } from "./Outcomes.ts"
 

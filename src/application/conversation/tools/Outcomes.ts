@@ -1,5 +1,5 @@
 import type { ContentPart } from "../../../domain/conversation/Message.ts"
-import type { ToolOutcome } from "../AgentTools.ts"
+import type { ToolOutcome } from "../AgentTool.ts"
 
 /** Characters of an answer that a model is told. */
 const mostTold = 200_000

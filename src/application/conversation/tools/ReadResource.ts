@@ -31,10 +31,10 @@ export const readResource = Effect.gen(function* () {
             continue
           }
           const { bytes, isTruncated, mimeType, name: filename, size } = part
-          const medium = isTruncated
+          const shown = isTruncated
             ? undefined
-            : yield* kept.keep(turn.workspace, turn.session, { bytes, mimeType, filename })
-          if (medium?.part !== undefined) media.push(medium.part)
+            : yield* kept.part(turn.workspace, turn.session, { bytes, mimeType, filename })
+          if (shown !== undefined) media.push(shown)
           texts.push(`[Binary file: ${filename} (${mimeType}, ${size} bytes)]`)
         }
         return done(texts.join("\n\n"), media)

@@ -1,4 +1,4 @@
-import type { AgentTool } from "../AgentTools.ts"
+import type { AgentTool } from "../AgentTool.ts"
 
 /** What vendors take as the name of a tool. */
 const mostCharacters = 64
