@@ -353,7 +353,7 @@ describe("internal tools", () => {
         yield* journal.submit(turnIn(place, session), submission("The falcon flies at noon"))
       const outcome = yield* run("search_history", { query: "FALCON", limit: 5 })
       assert.isTrue(outcome.success)
-      assert.match(outcome.text, /^1 messages have it:\n- session \S+, user, \S+: "The falcon flies at noon"$/u)
+      assert.match(outcome.text, /^Found messages: 1\.\n- this conversation, user, \S+: "The falcon flies at noon"$/u)
       assert.match((yield* run("search_history", { query: "eagle" })).text, /No message has "eagle"/u)
       assert.match((yield* run("search_history", { query: "falcon", role: "assistant" })).text, /No message/u)
     }).pipe(provided)
@@ -383,13 +383,13 @@ describe("internal tools", () => {
       const found = yield* run("search_memory", { query: "coffee, and TEA?" })
       assert.match(
         found.text,
-        /^2 memories were found:\n- \S+ \(\d{4}-\d\d-\d\d, tags: drinks\): Ann .*\n- \S+ \(\S+\): Bob /u
+        /^Found memories: 2\.\n- \S+ \(\d{4}-\d\d-\d\d, tags: drinks\): Ann .*\n- \S+ \(\S+\): Bob /u
       )
       assert.match(
         (yield* run("search_memory", { query: "coffee", limit: 1 })).text,
-        /2 memories were found, here are 1:/u
+        /Found memories: 2, of which these are 1\.\n/u
       )
-      assert.match((yield* run("search_memory", { tags: ["drinks"] })).text, /^1 memories/u)
+      assert.match((yield* run("search_memory", { tags: ["drinks"] })).text, /^Found memories: 1\./u)
       assert.match((yield* run("search_memory", { query: "beer" })).text, /No memory/u)
     }).pipe(provided)
   })

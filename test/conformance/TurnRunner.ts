@@ -141,6 +141,30 @@ export const turnRunnerSuite = <E>(
       })
     )
 
+    it.effect("runs a turn again that was interrupted from within, or by several things at once", () =>
+      Effect.gen(function* () {
+        const runner = yield* TurnRunner
+        const journal = yield* TurnJournal
+        let runs = 0
+        const ended = yield* Deferred.make<void>()
+        const turn = yield* turnThat((turn, steps) =>
+          Effect.gen(function* () {
+            runs++
+            if (runs === 1) yield* Effect.interrupt
+            if (runs === 2) {
+              const beside = steps.once("beside", { success: Schema.Void, run: Effect.never })
+              yield* Effect.all([beside, Effect.andThen(Effect.yieldNow, Effect.die("away"))], { concurrency: 2 })
+            }
+            yield* Deferred.succeed(ended, undefined)
+            return yield* journal.finish(turn, "completed", {})
+          })
+        )
+        yield* runner.start(turn)
+        yield* Deferred.await(ended)
+        assert.strictEqual(runs, 3)
+      })
+    )
+
     it.effect("gives a step's own error to the turn, and does not remember it", () =>
       Effect.gen(function* () {
         const runner = yield* TurnRunner

@@ -187,9 +187,10 @@ it.live("Three processes that start at once on an empty database are one cluster
   }).pipe(Effect.scoped)
 )
 
+const directory = await temporaryDirectory()
+
 it.live("Turns of an embedded store go on after kill -9 and a restart", () =>
   Effect.gen(function* () {
-    const directory = yield* Effect.promise(() => temporaryDirectory())
     const { heard, join, tell, times } = clusterOn(directory)
     for (const { at, words } of cuts) {
       // The store is for one process at a time.

@@ -1,8 +1,9 @@
-import { Cause, Clock, Duration, Effect, Fiber, Layer, Option, References, Schedule, Schema } from "effect"
+import { Clock, Duration, Effect, Fiber, Layer, Option, References, Schema } from "effect"
 import { Entity } from "effect/cluster"
 import { Rpc } from "effect/rpc"
 import { Workflow, WorkflowEngine } from "effect/workflow"
 import { RunTurn } from "../../application/conversation/RunTurn.ts"
+import { untilItEnds } from "../../application/conversation/UntilItEnds.ts"
 import * as WakeUps from "../../application/conversation/WakeUps.ts"
 import { TurnRunner, type TurnSteps } from "../../application/ports/runtime/TurnRunner.ts"
 import { TurnJournal } from "../../application/ports/storage/TurnJournal.ts"
@@ -28,11 +29,6 @@ const patience = Duration.seconds(1)
 
 /** After so long whoever had the turn is dead, and who takes it up looks into its journal. */
 const reach = Duration.seconds(15)
-
-/** How soon a turn is run again that the store, or a mistake, has ended. */
-const again = Schedule.min([Schedule.exponential("200 millis", 2), Schedule.spaced("5 seconds")]).pipe(
-  Schedule.jittered
-)
 
 /**
  * Turns as workflows of the cluster (decisions 6), on whatever process of it. What a step gave is remembered in the
@@ -108,16 +104,11 @@ export const layer = Layer.unwrap(
       Effect.suspend(() => {
         const wakeUps = WakeUps.make()
         live.set(id, wakeUps)
-        return runTurn.run(turn, stepsOf(turn, wakeUps)).pipe(
-          Effect.flatMap(Option.match({ onNone: () => Effect.void, onSome: start })),
-          Effect.sandbox,
-          Effect.tapError((cause) =>
-            Cause.hasInterrupts(cause)
-              ? Effect.void
-              : Effect.logWarning("A turn was broken off, it is run again.", cause)
-          ),
-          Effect.retry({ schedule: again, while: (cause) => !Cause.hasInterrupts(cause) }),
-          Effect.catch(Effect.failCause),
+        const running = Effect.flatMap(
+          runTurn.run(turn, stepsOf(turn, wakeUps)),
+          Option.match({ onNone: () => Effect.void, onSome: start })
+        )
+        return untilItEnds(turn, running).pipe(
           Effect.ensuring(
             Effect.sync(() => {
               // One that had to leave may be back before it is gone.

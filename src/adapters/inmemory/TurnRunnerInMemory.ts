@@ -1,11 +1,9 @@
-import { Cause, Clock, Effect, Layer, Option, Schedule, Schema } from "effect"
+import { Clock, Effect, Layer, Option, Schema } from "effect"
 import { RunTurn } from "../../application/conversation/RunTurn.ts"
+import { untilItEnds } from "../../application/conversation/UntilItEnds.ts"
 import * as WakeUps from "../../application/conversation/WakeUps.ts"
 import { TurnRunner, type TurnSteps } from "../../application/ports/runtime/TurnRunner.ts"
 import type { TurnRef } from "../../domain/conversation/Turn.ts"
-
-/** How soon a turn is run again that a defect has ended. */
-const again = Schedule.min([Schedule.exponential("200 millis", 2), Schedule.spaced("5 seconds")])
 
 const keyOf = ({ session, turn, workspace }: TurnRef): string => JSON.stringify([workspace, session, turn])
 
@@ -48,15 +46,7 @@ export const layer = Layer.effect(
         if (started.has(key)) return Effect.void
         const wakeUps = WakeUps.make()
         started.set(key, wakeUps)
-        return runTurn.run(turn, stepsOf(wakeUps)).pipe(
-          Effect.tapCause((cause) =>
-            Cause.hasInterrupts(cause)
-              ? Effect.void
-              : Effect.logWarning("A turn was broken off, it is run again.", cause)
-          ),
-          Effect.sandbox,
-          Effect.retry({ schedule: again, while: (cause) => !Cause.hasInterrupts(cause) }),
-          Effect.catch(Effect.failCause),
+        return untilItEnds(turn, runTurn.run(turn, stepsOf(wakeUps))).pipe(
           Effect.ensuring(Effect.sync(() => void started.set(key, undefined))),
           Effect.flatMap(Option.match({ onNone: () => Effect.void, onSome: start })),
           Effect.forkIn(scope),

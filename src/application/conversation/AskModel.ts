@@ -3,6 +3,7 @@ import { inputTokens, type Usage } from "../../domain/billing/Usage.ts"
 import type { ChatMessage } from "../../domain/completion/ChatMessage.ts"
 import type { ChatRequest } from "../../domain/completion/ChatRequest.ts"
 import type { Choice } from "../../domain/completion/Completion.ts"
+import { detach } from "../../domain/completion/Continuation.ts"
 import { Folded } from "../../domain/completion/Folded.ts"
 import { type Message, TokenUsage, ToolCall } from "../../domain/conversation/Message.ts"
 import type { SessionEvent } from "../../domain/conversation/SessionEvent.ts"
@@ -17,8 +18,8 @@ import { Sessions } from "../ports/storage/Sessions.ts"
 import { TurnJournal } from "../ports/storage/TurnJournal.ts"
 import type { AgentTool } from "./AgentTool.ts"
 import { CallModel, type ModelFailed } from "./CallModel.ts"
-import type { ModelCapabilities } from "./ModelCapabilities.ts"
 import { showing } from "./ChunkWriter.ts"
+import type { ModelCapabilities } from "./ModelCapabilities.ts"
 import { contextOf, cutOf, type ModelContext } from "./ModelContext.ts"
 import { ModelMessages } from "./ModelMessages.ts"
 import { TurnCancelled, TurnFailed } from "./TurnStopped.ts"
@@ -202,7 +203,7 @@ export class AskModel extends Context.Service<
             messages: [messageOf(answer, llm)],
             events: answer.toolCalls.map(({ arguments: text, id, name }): SessionEvent => ({
               event: "toolCall",
-              data: { toolName: name, args: shownArguments(text), callId: id, sessionId: turn.session }
+              data: { toolName: name, args: shownArguments(text), callId: detach(id), sessionId: turn.session }
             })),
             memo: answer
           })

@@ -1,5 +1,6 @@
 import { Clock, Context, Effect, Layer, Option, Schema } from "effect"
 import { toolDecision, type ToolDecision } from "../../domain/agent/ToolPolicy.ts"
+import { detach } from "../../domain/completion/Continuation.ts"
 import { type ApprovalAnswer, ApprovalId } from "../../domain/conversation/Approval.ts"
 import type { ToolCall } from "../../domain/conversation/Message.ts"
 import type { RunningAgent } from "../agent/RunningAgents.ts"
@@ -80,7 +81,7 @@ export class CallTools extends Context.Service<
             sessionId: turn.session,
             turnId: turn.turn,
             timeout,
-            metadata: { toolName: call.name, args: shownArguments(call.arguments), callId: call.id }
+            metadata: { toolName: call.name, args: shownArguments(call.arguments), callId: detach(call.id) }
           })
         }
 
@@ -153,7 +154,7 @@ export class CallTools extends Context.Service<
                 event: "toolResult",
                 data: {
                   toolName: call.name,
-                  callId: call.id,
+                  callId: detach(call.id),
                   success: outcome.success,
                   sanitized: { content: outcome.content, meta: outcome.meta },
                   sessionId: turn.session
@@ -180,7 +181,7 @@ export class CallTools extends Context.Service<
         }
         const outcome =
           isFirst || tool.isIdempotent
-            ? yield* tool.run(args, { turn, callId: decided.call.id, elicit: elicit(calls, place) })
+            ? yield* tool.run(args, { turn, callId: detach(decided.call.id), elicit: elicit(calls, place) })
             : refused(unknownOutcome)
         yield* written(calls, decided, outcome)
       })

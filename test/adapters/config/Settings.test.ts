@@ -1,5 +1,6 @@
 import { assert, describe, it } from "@effect/vitest"
 import { ConfigProvider, Duration, Effect } from "effect"
+import { isIP } from "node:net"
 import { settings } from "../../../src/adapters/config/Settings.ts"
 
 const read = (env: Readonly<Record<string, string>>) =>
@@ -33,6 +34,25 @@ describe("the deadlines of upstreams", () => {
     Effect.gen(function* () {
       const error = yield* Effect.flip(read({ UPSTREAM_IDLE_TIMEOUT: value }))
       assert.strictEqual(error.message, "UPSTREAM_IDLE_TIMEOUT: expected a time from 1ms to 1440m, such as 90s or 5m.")
+    })
+  )
+})
+
+describe("where other replicas reach this one", () => {
+  it.effect("is an address of this machine and any free port by default", () =>
+    Effect.gen(function* () {
+      const { cluster } = yield* read({})
+      assert.isAbove(isIP(cluster.host), 0)
+      assert.strictEqual(cluster.port, 0)
+      const named = yield* read({ CLUSTER_HOST: "replica-1.gateway", CLUSTER_PORT: "34431" })
+      assert.deepStrictEqual(named.cluster, { host: "replica-1.gateway", port: 34_431 })
+    })
+  )
+
+  it.effect.each(["-1", "65536", "any"])("is not at port %s", (value) =>
+    Effect.gen(function* () {
+      const error = yield* Effect.flip(read({ CLUSTER_PORT: value }))
+      assert.strictEqual(error.message, "CLUSTER_PORT: expected a port from 0 to 65535.")
     })
   )
 })

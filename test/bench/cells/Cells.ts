@@ -7,6 +7,7 @@ import { holdPairs } from "./HoldPairs.ts"
 import { modelList } from "./Models.ts"
 import type { Bounds } from "./Rounds.ts"
 import { search } from "./Search.ts"
+import { idleSockets } from "./Sockets.ts"
 import { startToReady } from "./Start.ts"
 import { throughput } from "./Throughput.ts"
 import { turns } from "./Turns.ts"
@@ -25,6 +26,8 @@ const cells = {
     gateway === undefined ? Effect.succeed([]) : search(gateway.contender, database, bounds),
   turns: ({ gateway, upstream }: Field, bounds: Bounds) =>
     gateway === undefined ? Effect.succeed([]) : turns(gateway.contender, upstream, gateway.environment, bounds),
+  sockets: ({ gateway }: Field, bounds: Bounds) =>
+    gateway === undefined ? Effect.succeed([]) : idleSockets(gateway.contender, gateway.environment, bounds),
   abort: ({ contenders, upstream }: Field, bounds: Bounds) => aborts(contenders, upstream, bounds),
   start: ({ gateway }: Field, bounds: Bounds) =>
     gateway === undefined ? Effect.succeed([]) : startToReady(gateway.environment, bounds),

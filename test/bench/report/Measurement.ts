@@ -25,6 +25,8 @@ export const metrics = {
   "search.sessions": "search for sessions with a common word, again, p95, ms",
   turn: "a turn's own cost, from message to response, median ms",
   "turns.many": "200 turns at once on two processes, until the last response, ms",
+  socket: "resident memory of an idle WebSocket, of 10,000, KB",
+  "socket.answer": "a frame and its answer beside 10,000 idle WebSockets, ms",
   "abort.stream": "client left mid-stream: upstream stopped within 1 s, %",
   "abort.waiting": "client left before the answer: upstream stopped within 1 s, %",
   "abort.stream.slowest": "client left mid-stream: slowest stop that was seen, ms",

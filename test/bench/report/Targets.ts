@@ -57,6 +57,7 @@ export const verdicts = (of: Medians): ReadonlyArray<Verdict> => [
   atMost("search for a common word, the first time, p95", 250, " ms", of("search.first", "gateway")),
   atMost("search for a common word, again, p95", 250, " ms", of("search.common", "gateway")),
   atMost("a turn's own cost, from message to response, median", 25, " ms", of("turn", "gateway")),
+  atMost("an idle WebSocket, of 10,000 in one process", 15, " KB", of("socket", "gateway")),
   atLeast("client abort mid-stream stops the upstream within 1 s", 100, " %", of("abort.stream", "gateway")),
   atLeast("client abort before the answer stops it within 1 s", 100, " %", of("abort.waiting", "gateway")),
   atMost("resident memory under JSON load, Postgres", 200, " MB", of("json.resident", "gateway")),

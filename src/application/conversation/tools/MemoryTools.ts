@@ -5,7 +5,7 @@ import type { OrganizationId } from "../../../domain/shared/Ids.ts"
 import { MemoryStore } from "../../ports/storage/MemoryStore.ts"
 import type { ToolCallContext } from "../AgentTool.ts"
 import { internalTool } from "./InternalTool.ts"
-import { done } from "./Outcomes.ts"
+import { done, found } from "./Outcomes.ts"
 
 const { content, tags } = NewMemory.fields
 
@@ -46,13 +46,13 @@ const page = 1_000
 
 export const searchMemory = Effect.map(MemoryStore, (store) => {
   const all = Effect.fnUntraced(function* (workspace: OrganizationId, tags: ReadonlyArray<string>) {
-    const found: Array<Memory> = []
+    const listed: Array<Memory> = []
     for (let offset = 0; offset < mostSearched; offset += page) {
       const read = yield* store.list(workspace, { tags, source: undefined, pinned: undefined }, { limit: page, offset })
-      found.push(...read)
+      listed.push(...read)
       if (read.length < page) break
     }
-    return found
+    return listed
   })
 
   return internalTool({
@@ -84,11 +84,7 @@ export const searchMemory = Effect.map(MemoryStore, (store) => {
         .toSorted((a, b) => b.rank - a.rank)
       if (ranked.length === 0) return done("No memory was found.")
       const lines = ranked.slice(0, limit).map(({ memory }) => lineOf(memory))
-      return done(
-        [`${ranked.length} memories were found${ranked.length > limit ? `, here are ${limit}` : ""}:`, ...lines].join(
-          "\n"
-        )
-      )
+      return done(found(ranked.length, "memories", lines))
     })
   })
 })

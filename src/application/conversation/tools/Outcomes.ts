@@ -13,6 +13,10 @@ export const bounded = (text: string, most = mostTold): string =>
     ? text
     : `${text.slice(0, most).toWellFormed()}\n[Cut off here: these are the first ${most} of ${text.length} characters.]`
 
+/** What a search found: how many there are in all, and those that are shown, a line each. */
+export const found = (total: number, what: string, lines: ReadonlyArray<string>): string =>
+  [`Found ${what}: ${total}${total > lines.length ? `, of which these are ${lines.length}` : ""}.`, ...lines].join("\n")
+
 /** A tool did what it was asked for. */
 export const done = (text: string, media: ReadonlyArray<ContentPart> = []): ToolOutcome => outcome(true, text, media)
 

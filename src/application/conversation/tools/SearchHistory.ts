@@ -2,7 +2,7 @@ import { Effect, Schema } from "effect"
 import { MessageRole } from "../../../domain/conversation/Message.ts"
 import { Search } from "../../search/Search.ts"
 import { internalTool } from "./InternalTool.ts"
-import { done } from "./Outcomes.ts"
+import { done, found } from "./Outcomes.ts"
 
 const Parameters = Schema.Struct({
   query: Schema.NonEmptyString.check(Schema.isMaxLength(500)).annotate({
@@ -36,11 +36,10 @@ export const searchHistory = Effect.map(Search, (search) =>
       if (total === 0) return done(`No message has ${JSON.stringify(query)}.`)
       const lines = hits.map(({ context, message, session }) => {
         const when = new Date(message.createdAt).toISOString()
-        return `- session ${session}, ${message.role}, ${when}: ${JSON.stringify(context)}`
+        const where = session === turn.session ? "this conversation" : `session ${session}`
+        return `- ${where}, ${message.role}, ${when}: ${JSON.stringify(context)}`
       })
-      return done(
-        [`${total} messages have it${total > hits.length ? `, here are ${hits.length}` : ""}:`, ...lines].join("\n")
-      )
+      return done(found(total, "messages", lines))
     })
   })
 )
