@@ -14,12 +14,9 @@ import * as IdsLive from "./adapters/crypto/IdsLive.ts"
 import * as KeyTextsLive from "./adapters/crypto/KeyTextsLive.ts"
 import * as NanoIdsLive from "./adapters/crypto/NanoIdsLive.ts"
 import * as SecretsLive from "./adapters/crypto/SecretsLive.ts"
-import * as EgressLive from "./adapters/egress/EgressLive.ts"
 import * as AgentSourcesLive from "./adapters/filesystem/AgentSourcesLive.ts"
 import * as HostFilesLive from "./adapters/filesystem/HostFilesLive.ts"
 import * as WorkspaceFilesOnDisk from "./adapters/filesystem/WorkspaceFilesOnDisk.ts"
-import * as HttpLive from "./adapters/http/HttpLive.ts"
-import { Upgrades } from "./adapters/http/runtime/Upgrades.ts"
 import * as McpConnectorLive from "./adapters/mcp/McpConnectorLive.ts"
 import * as ObservabilityLive from "./adapters/observability/ObservabilityLive.ts"
 import * as Clients from "./adapters/postgres/Clients.ts"
@@ -35,9 +32,6 @@ import { openAi } from "./adapters/vendors/drivers/OpenAi.ts"
 import { openAiCompatible } from "./adapters/vendors/drivers/OpenAiCompatible.ts"
 import { openAiByResponses } from "./adapters/vendors/drivers/OpenAiResponses.ts"
 import { ownKeyForms } from "./adapters/vendors/drivers/OwnKeys.ts"
-import { probe } from "./adapters/vendors/Probe.ts"
-import * as VendorsLive from "./adapters/vendors/VendorsLive.ts"
-import * as WebSocketsLive from "./adapters/websocket/WebSocketsLive.ts"
 import * as AgentYamlLive from "./adapters/yaml/AgentYamlLive.ts"
 import { AgentBackups } from "./application/agent/AgentBackups.ts"
 import { AgentConfigs } from "./application/agent/AgentConfigs.ts"
@@ -214,8 +208,33 @@ const conversations = (configuration: Configuration) =>
     Layer.provideMerge(resources(configuration))
   )
 
-/** Connections that become WebSockets go from the one adapter to the other. */
-const sockets = Layer.effect(Upgrades, WebSocketsLive.WebSockets).pipe(Layer.provide(WebSocketsLive.layer))
+/** HTTP, and the connections of it that become WebSockets. Other commands start faster without. */
+const served = Effect.promise(async () => {
+  const [HttpLive, { Upgrades }, WebSocketsLive] = await Promise.all([
+    import("./adapters/http/HttpLive.ts"),
+    import("./adapters/http/runtime/Upgrades.ts"),
+    import("./adapters/websocket/WebSocketsLive.ts")
+  ])
+  const sockets = Layer.effect(Upgrades, WebSocketsLive.WebSockets).pipe(Layer.provide(WebSocketsLive.layer))
+  return (options: Parameters<typeof HttpLive.layer>[0]) => Layer.provide(HttpLive.layer(options), sockets)
+})
+
+/** Who calls others over HTTP loads what that takes; most commands do not. */
+const upstreams = ({ agentProviders, settings: { deadlines }, upstreams }: Configuration) =>
+  Layer.unwrap(
+    Effect.map(
+      Effect.promise(() => import("./adapters/vendors/VendorsLive.ts")),
+      ({ layer }) => layer(upstreams, deadlines, agentProviders)
+    )
+  )
+
+const egress = ({ settings: { egress } }: Configuration) =>
+  Layer.unwrap(
+    Effect.map(
+      Effect.promise(() => import("./adapters/egress/EgressLive.ts")),
+      ({ layer }) => layer(egress)
+    )
+  )
 
 /** Every use case of the gateway, over the configured adapters. */
 const useCases = (configuration: Configuration) =>
@@ -225,16 +244,14 @@ const useCases = (configuration: Configuration) =>
     Layer.provideMerge(Models.layer),
     Layer.provide(models(configuration)),
     Layer.provide(HoldKeeper.layer),
-    Layer.provide(
-      VendorsLive.layer(configuration.upstreams, configuration.settings.deadlines, configuration.agentProviders)
-    ),
+    Layer.provide(upstreams(configuration)),
     Layer.provide(
       ExternalModelsLive.layer(
         new Map(configuration.agentProviders.map(({ baseUrl, id }) => [id, baseUrl])),
         configuration.settings.deadlines
       )
     ),
-    Layer.provideMerge(EgressLive.layer(configuration.settings.egress)),
+    Layer.provideMerge(egress(configuration)),
     Layer.provide(TokenizerLive.layer),
     Layer.provideMerge(identity(configuration))
   )
@@ -245,16 +262,13 @@ const serve = Effect.gen(function* () {
   yield* boundHeapGrowth
   const configured = yield* configuration
   const { access, drain, host, logFormat, logLevel, otlpEndpoint, port, rates, store } = configured.settings
-  const Http = HttpLive.layer({
+  const Http = (yield* served)({
     host,
     port,
     drain,
     access,
     policies: { listModels: rates.models, getBillingSummary: billingSummaryRead, createChatCompletion: rates.chat }
-  }).pipe(
-    Layer.catchTag("ServeError", ({ cause }) => stop(`PORT: cannot listen on ${host}:${port}: ${String(cause)}`)),
-    Layer.provide(sockets)
-  )
+  }).pipe(Layer.catchTag("ServeError", ({ cause }) => stop(`PORT: cannot listen on ${host}:${port}: ${String(cause)}`)))
   return yield* Layer.launch(
     Layer.effectDiscard(greet(store._tag === "Embedded")).pipe(Layer.provide(Http), Layer.provide(useCases(configured)))
   ).pipe(
@@ -289,6 +303,12 @@ const greet = (embedded: boolean) =>
 const configuredLayer = <A, E, R>(make: (configuration: Configuration) => Layer.Layer<A, E, R>) =>
   Layer.unwrap(Effect.map(configuration, make))
 
+const probed = (upstream: Upstream) =>
+  Effect.flatMap(
+    Effect.promise(() => import("./adapters/vendors/Probe.ts")),
+    ({ probe }) => probe(upstream)
+  )
+
 /** What `doctor` looks at: the configuration, then everything it leads to. */
 const checks = Effect.gen(function* () {
   const read = yield* Effect.exit(configuration)
@@ -315,7 +335,7 @@ const checks = Effect.gen(function* () {
         return `${served} models are served, ${entries.length - served} more to organizations with keys of their own`
       }).pipe(Effect.provide(models(read.value)))
     },
-    ...operated.map((upstream) => ({ name: `upstream ${upstream.id}`, run: probe(upstream) }))
+    ...operated.map((upstream) => ({ name: `upstream ${upstream.id}`, run: probed(upstream) }))
   ]
 })
 

@@ -44,9 +44,7 @@ const agentEvents = Effect.runSync(PubSub.unbounded<AgentEvent>())
 
 const Live = Listen.layer.pipe(
   Layer.provideMerge(Slow),
-  Layer.provide(
-    Layer.succeed(RunningAgents, { of: unused, reload: unused, events: Stream.fromPubSub(agentEvents) })
-  ),
+  Layer.provide(Layer.succeed(RunningAgents, { of: unused, reload: unused, events: Stream.fromPubSub(agentEvents) })),
   Layer.provideMerge(InMemoryLive.layer)
 )
 
@@ -112,7 +110,7 @@ layer(Live, { timeout: "2 minutes", excludeTestServices: true })("listening", (i
           told: ({ id, session }) => void ids.get(session)?.push(id),
           room: Effect.sleep("1 millis")
         }
-        for (let goesOn = true; goesOn; ) {
+        for (let goesOn = true; goesOn;) {
           goesOn = !isOver
           const listening = listen.open(workspace, listener)
           if (yield* Random.nextBoolean) listening.all()
@@ -137,7 +135,13 @@ layer(Live, { timeout: "2 minutes", excludeTestServices: true })("listening", (i
         )
       )
       const [visits] = yield* Effect.all(
-        [Effect.all(Array.from({ length: 30 }, () => visit), { concurrency: "unbounded" }), writing],
+        [
+          Effect.all(
+            Array.from({ length: 30 }, () => visit),
+            { concurrency: "unbounded" }
+          ),
+          writing
+        ],
         { concurrency: "unbounded" }
       )
       for (const { session } of turns) {
@@ -226,33 +230,35 @@ layer(Live, { timeout: "2 minutes", excludeTestServices: true })("listening", (i
     })
   )
 
-  it.effect("joins those who replay with those who follow where chunks are forgotten, and a session is made again", () =>
-    Effect.gen(function* () {
-      const listen = yield* Listen
-      const journal = yield* TurnJournal
-      const turn = yield* running()
-      const { session, workspace } = turn
-      const live = new Heard()
-      const following = listen.open(workspace, live)
-      yield* following.subscribe(session, undefined)
-      yield* say(turn, 5)
-      yield* until(() => live.events.length === 5)
-      yield* journal.finish(turn, "completed", { events: [response(session, "done")] })
-      const late = new Heard()
-      const replaying = listen.open(workspace, late)
-      yield* replaying.subscribe(session, 0)
-      yield* until(() => late.events.length === 1 && live.events.length === 6)
-      assert.deepStrictEqual(late.idsOf(session), [6])
-      yield* (yield* Sessions).remove(workspace, session)
-      const again = turnIn(workspace, session)
-      yield* journal.submit(again, submission(null))
-      yield* say(again, 2)
-      yield* until(() => late.events.length === 3 && live.events.length === 8)
-      assert.deepStrictEqual(late.idsOf(session), [6, 7, 8])
-      assert.deepStrictEqual(live.idsOf(session), upTo(8))
-      following.stop()
-      replaying.stop()
-    })
+  it.effect(
+    "joins those who replay with those who follow where chunks are forgotten, and a session is made again",
+    () =>
+      Effect.gen(function* () {
+        const listen = yield* Listen
+        const journal = yield* TurnJournal
+        const turn = yield* running()
+        const { session, workspace } = turn
+        const live = new Heard()
+        const following = listen.open(workspace, live)
+        yield* following.subscribe(session, undefined)
+        yield* say(turn, 5)
+        yield* until(() => live.events.length === 5)
+        yield* journal.finish(turn, "completed", { events: [response(session, "done")] })
+        const late = new Heard()
+        const replaying = listen.open(workspace, late)
+        yield* replaying.subscribe(session, 0)
+        yield* until(() => late.events.length === 1 && live.events.length === 6)
+        assert.deepStrictEqual(late.idsOf(session), [6])
+        yield* (yield* Sessions).remove(workspace, session)
+        const again = turnIn(workspace, session)
+        yield* journal.submit(again, submission(null))
+        yield* say(again, 2)
+        yield* until(() => late.events.length === 3 && live.events.length === 8)
+        assert.deepStrictEqual(late.idsOf(session), [6, 7, 8])
+        assert.deepStrictEqual(live.idsOf(session), upTo(8))
+        following.stop()
+        replaying.stop()
+      })
   )
 
   it.effect("misses nothing while the store is away", () =>

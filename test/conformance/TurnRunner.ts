@@ -150,7 +150,7 @@ export const turnRunnerSuite = <E>(
         const turn = yield* turnThat((turn, steps) =>
           Effect.gen(function* () {
             runs++
-            if (runs === 1) yield* Effect.interrupt
+            if (runs === 1) return yield* Effect.interrupt
             if (runs === 2) {
               const beside = steps.once("beside", { success: Schema.Void, run: Effect.never })
               yield* Effect.all([beside, Effect.andThen(Effect.yieldNow, Effect.die("away"))], { concurrency: 2 })

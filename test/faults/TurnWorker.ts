@@ -8,6 +8,7 @@ import { RunTurn } from "../../src/application/conversation/RunTurn.ts"
 import { ClusterHealth } from "../../src/application/ports/runtime/ClusterHealth.ts"
 import { TurnRunner } from "../../src/application/ports/runtime/TurnRunner.ts"
 import { TurnJournal } from "../../src/application/ports/storage/TurnJournal.ts"
+import { textOf } from "../../src/domain/conversation/Message.ts"
 import { TurnRef } from "../../src/domain/conversation/Turn.ts"
 
 /**
@@ -30,7 +31,7 @@ const Turns = Layer.effect(
         const found = Option.getOrThrow(yield* journal.find(turn))
         if (found.status !== "running") return yield* journal.finish(turn, "completed", {})
         yield* say("runs", turn)
-        const words = String(found.message.content).split(" ")
+        const words = textOf(found.message).split(" ")
         for (const [place, word] of words.entries()) {
           const doing = (run: Effect.Effect<void>) =>
             Effect.andThen(say(`${place}:${word}`, turn), Effect.andThen(run, say(`${place}:done`, turn)))

@@ -218,10 +218,12 @@ it.live("Turns go on by themselves when Postgres comes back after 30 s", () =>
     const { heard, join, tell, times } = clusterOn(url)
     const one = yield* join
     yield* Effect.gen(function* () {
-      const turns = yield* Effect.all(["short long short", "short wait short", "short pause short"].map(submitted))
-      for (const turn of turns) {
+      const turns: Array<TurnRef> = []
+      for (const { at, words } of cuts) {
+        const turn = yield* submitted(words)
         yield* tell(one, "start", turn)
-        yield* heard(undefined, "0:done", turn)
+        yield* heard(undefined, at, turn)
+        turns.push(turn)
       }
       yield* Effect.promise(() => postgres.stop())
       yield* pause(30_000)
@@ -229,7 +231,7 @@ it.live("Turns go on by themselves when Postgres comes back after 30 s", () =>
       const since = performance.now()
       const later = yield* submitted("short").pipe(Effect.sandbox, Effect.eventually)
       yield* tell(one, "start", later)
-      const [, waiting] = turns
+      const waiting = turns.at(-1)
       if (waiting !== undefined) {
         yield* goOn(waiting)
         yield* tell(one, "wake", waiting)

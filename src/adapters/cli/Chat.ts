@@ -1,4 +1,4 @@
-import { Console, Effect, FileSystem, Option, Path, Queue, Result, Schema, type Scope } from "effect"
+import { Console, Effect, FileSystem, Option, Path, Predicate, Queue, Result, Schema, type Scope } from "effect"
 import { Command, Flag } from "effect/cli"
 import { createInterface } from "node:readline"
 import type { ApprovalAnswer } from "../../domain/conversation/Approval.ts"
@@ -115,7 +115,8 @@ const asking =
 
 const confirmed = Effect.fnUntraced(function* (lines: Lines, screen: Screen | undefined, { metadata }: Question) {
   const { args, toolName } = metadata
-  screen?.note(`The agent wants to use ${String(toolName)} with ${JSON.stringify(args ?? {})}.`)
+  const name = Predicate.isString(toolName) ? toolName : "a tool"
+  screen?.note(`The agent wants to use ${name} with ${JSON.stringify(args ?? {})}.`)
   for (;;) {
     const line = yield* lines.next("Allow? [y]es, [n]o, [a]lways: ")
     const said = line?.trim().toLowerCase()
@@ -139,7 +140,8 @@ const Form = Schema.Struct({
 
 const filled = Effect.fnUntraced(function* (lines: Lines, screen: Screen | undefined, { metadata }: Question) {
   const form = Schema.decodeUnknownOption(Form)(metadata["schema"])
-  screen?.note(`${String(metadata["message"] ?? "The agent asks:")} (/no: no answer)`)
+  const { message } = metadata
+  screen?.note(`${Predicate.isString(message) ? message : "The agent asks:"} (/no: no answer)`)
   const formData: Record<string, Schema.Json> = {}
   const fields = Option.match(form, { onNone: () => [], onSome: ({ properties }) => Object.entries(properties) })
   for (const [name, { description, title, type }] of fields) {
@@ -318,7 +320,10 @@ export const chat = (gateway: Effect.Effect<Gateway, Failure>) =>
         client,
         screen,
         ask: (question) =>
-          Effect.andThen(json ? Console.log(toJson({ event: "approvalRequest", data: question })) : Effect.void, ask(question))
+          Effect.andThen(
+            json ? Console.log(toJson({ event: "approvalRequest", data: question })) : Effect.void,
+            ask(question)
+          )
       }
       if (Option.isNone(message)) return yield* converse(talk, lines, given, json)
       yield* Effect.raceFirst(once(talk, given, message.value, json), lines.interrupted)

@@ -34,8 +34,7 @@ export const make = ({ key, url }: Gateway) => {
     onSome: (secret) => ({ authorization: `Bearer ${Redacted.value(secret)}` })
   })
 
-  const unreachable = (cause: unknown) =>
-    new ChatFailed({ message: `${base} cannot be reached: ${reasonOf(cause)}.` })
+  const unreachable = (cause: unknown) => new ChatFailed({ message: `${base} cannot be reached: ${reasonOf(cause)}.` })
 
   const refused = (path: string, status: number, text: string) =>
     new ChatFailed({

@@ -65,7 +65,10 @@ export const layerEmbedded = turnsOn(
 )
 
 export interface ClusterOptions {
-  /** Where the other replicas reach this one, and the only address it listens at. */
+  /**
+   * Where the other replicas reach this one, and the only address it listens at: of a private network. Whoever does not
+   * know the key in the store is turned away, see `RunnerSockets`, but has no business there.
+   */
   readonly host: string
   /** 0: any that is free. */
   readonly port: number

@@ -30,6 +30,9 @@ const patience = Duration.seconds(1)
 /** After so long whoever had the turn is dead, and who takes it up looks into its journal. */
 const reach = Duration.seconds(15)
 
+/** A wake-up can be lost with the one it was sent to, or the way there be closed: who waits looks now and then. */
+const lookAgainAfter = Duration.toMillis("10 seconds")
+
 /**
  * Turns as workflows of the cluster (decisions 6), on whatever process of it. What a step gave is remembered in the
  * turn's own journal, so there is one account of what has been done.
@@ -95,7 +98,7 @@ export const layer = Layer.unwrap(
         const deadline = Effect.map(Clock.currentTimeMillis, (now) => now + millis)
         const until = yield* remembered(turn, `until-${name}`, Schema.Finite, deadline)
         const left = until - (yield* Clock.currentTimeMillis)
-        yield* Effect.raceFirst(wakeUps.next, Effect.sleep(Math.max(0, Math.min(left, millis))))
+        yield* Effect.raceFirst(wakeUps.next, Effect.sleep(Math.max(0, Math.min(left, millis, lookAgainAfter))))
       }),
       woken: wakeUps.woken
     })

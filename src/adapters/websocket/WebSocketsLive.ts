@@ -9,14 +9,7 @@ import { SessionsOfWorkspace } from "../../application/conversation/SessionsOfWo
 import { Authenticate } from "../../application/identity/Authenticate.ts"
 import { StoreUnavailable } from "../../application/ports/storage/StoreUnavailable.ts"
 import { defaultSession } from "../../domain/conversation/Session.ts"
-import {
-  carriesAttachment,
-  type ClientFrame,
-  isAcceptable,
-  mostBytes,
-  mostBytesAttached,
-  read
-} from "./ClientFrame.ts"
+import { carriesAttachment, type ClientFrame, isAcceptable, mostBytes, mostBytesAttached, read } from "./ClientFrame.ts"
 import { closing, Connection, type Guest } from "./Connection.ts"
 import { errorFrame } from "./ServerFrame.ts"
 
@@ -102,9 +95,9 @@ export const layer = Layer.effect(
           )
         case "approvalResponse": {
           const { approvalId, data, status } = frame.data
-          return approvals.answer(workspace, approvalId, { status, ...data }).pipe(
-            Effect.catchTags({ ApprovalNotFound: ({ message }) => refuse("approval_not_found", message) })
-          )
+          return approvals
+            .answer(workspace, approvalId, { status, ...data })
+            .pipe(Effect.catchTags({ ApprovalNotFound: ({ message }) => refuse("approval_not_found", message) }))
         }
         case "subscribe": {
           const { listening } = connection

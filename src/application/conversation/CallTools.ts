@@ -2,7 +2,7 @@ import { Clock, Context, Effect, Layer, Option, Schema } from "effect"
 import { toolDecision, type ToolDecision } from "../../domain/agent/ToolPolicy.ts"
 import { detach } from "../../domain/completion/Continuation.ts"
 import { type ApprovalAnswer, ApprovalId } from "../../domain/conversation/Approval.ts"
-import type { ToolCall } from "../../domain/conversation/Message.ts"
+import type { Message, ToolCall } from "../../domain/conversation/Message.ts"
 import type { RunningAgent } from "../agent/RunningAgents.ts"
 import { Ids } from "../ports/runtime/Ids.ts"
 import { AllowedTools } from "../ports/storage/AllowedTools.ts"
@@ -10,7 +10,7 @@ import { TurnJournal } from "../ports/storage/TurnJournal.ts"
 import type { AgentTool, ToolCallContext, ToolOutcome } from "./AgentTool.ts"
 import { shownArguments } from "./AskModel.ts"
 import { ensureRunning, type TurnScope, unlessCancelled } from "./TurnScope.ts"
-import { TurnCancelled } from "./TurnStopped.ts"
+import type { TurnCancelled } from "./TurnStopped.ts"
 
 /** The calls of one answer. */
 export interface ToolCalls {
@@ -148,7 +148,7 @@ export class CallTools extends Context.Service<
       const written = ({ round, scope: { turn } }: ToolCalls, { call, place }: Placed, outcome: ToolOutcome) =>
         Effect.flatMap(ids.next, (id) =>
           journal.record(turn, resultKey(round, place), {
-            messages: [{ id, role: "tool", content: outcome.text, toolCallId: call.id, name: call.name }],
+            messages: [{ id, role: "tool", content: contentOf(outcome), toolCallId: call.id, name: call.name }],
             events: [
               {
                 event: "toolResult",
@@ -237,6 +237,9 @@ const atOnce = 8
 
 /** Milliseconds. Wake-ups are what tells; this is for one that got lost. */
 const lookAgainAfter = 2_000
+
+const contentOf = ({ media = [], text }: ToolOutcome): Message["content"] =>
+  media.length === 0 ? text : [{ type: "text", text }, ...media]
 
 const resultKey = (round: number, place: number): string => `tool-${round}-${place}`
 

@@ -3,16 +3,12 @@ import { AgentTools } from "./AgentTools.ts"
 import { AskModel } from "./AskModel.ts"
 import { CallTools } from "./CallTools.ts"
 import { Instructions } from "./Instructions.ts"
-import { KeptMedia } from "./KeptMedia.ts"
 import { ModelMessages } from "./ModelMessages.ts"
 import { References } from "./References.ts"
 import { RunTurn } from "./RunTurn.ts"
-import { InternalTools } from "./tools/InternalTools.ts"
 
 /** `RunTurn` with the parts of a turn: what a runner of turns is built on. */
 export const layer = RunTurn.layer.pipe(
   Layer.provide([AskModel.layer, CallTools.layer]),
-  Layer.provide([AgentTools.layer, Instructions.layer, ModelMessages.layer, References.layer]),
-  Layer.provide(InternalTools.layer),
-  Layer.provide(KeptMedia.layer)
+  Layer.provide([AgentTools.layer, Instructions.layer, ModelMessages.layer, References.layer])
 )

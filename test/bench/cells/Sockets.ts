@@ -47,7 +47,8 @@ export const idleSockets = Effect.fn("idleSockets")(function* (
       try: async () => {
         const all: Array<WebSocket> = []
         const openUpTo = async (number: number) => {
-          while (all.length < number) all.push(...(await Promise.all(Array.from({ length: atOnce }, () => open(service)))))
+          while (all.length < number)
+            all.push(...(await Promise.all(Array.from({ length: atOnce }, () => open(service)))))
         }
         try {
           await openUpTo(atOnce)

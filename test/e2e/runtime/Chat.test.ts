@@ -79,14 +79,18 @@ describe("the command `chat`", () => {
   }, 30_000)
 
   test("talks line by line, in one session until another is begun", async () => {
-    const { code, stderr, stdout } = await chat(env, [], [
-      { line: "First" },
-      { line: "/help", after: /First\n/u },
-      { line: "/bogus" },
-      { line: "/new" },
-      { line: "//slash" },
-      { line: "/quit", after: /slash\n/u }
-    ])
+    const { code, stderr, stdout } = await chat(
+      env,
+      [],
+      [
+        { line: "First" },
+        { line: "/help", after: /First\n/u },
+        { line: "/bogus" },
+        { line: "/new" },
+        { line: "//slash" },
+        { line: "/quit", after: /slash\n/u }
+      ]
+    )
     expect({ code, stdout }).toEqual({ code: 0, stdout: "First\n/slash\n" })
     expect(stderr).toContain("There is no command /bogus.")
     expect(stderr).toContain("/image <path>")
@@ -94,21 +98,30 @@ describe("the command `chat`", () => {
     expect(new Set(sessions).size).toBe(2)
     for (const [at, said] of ["First", "/slash"].entries()) {
       const { body } = await runtime.mine("GET", `/api/sessions/${sessions[at]}/history`)
-      expect(body).toMatchObject({ history: [{ role: "user", content: said }, { role: "assistant", content: said }] })
+      expect(body).toMatchObject({
+        history: [
+          { role: "user", content: said },
+          { role: "assistant", content: said }
+        ]
+      })
     }
   }, 30_000)
 
   test("asks before a tool runs, and takes the answer from the next line; shows what tools do", async () => {
     const saved = await runtime.mine("POST", "/api/agent/config", { yaml: careful })
     expect(saved.body).toMatchObject({ ok: true })
-    const { code, stderr, stdout } = await chat(env, [], [
-      { line: "save_memory about tea" },
-      { line: "perhaps", after: /wants to use save_memory/u },
-      { line: "y" },
-      { line: "save_memory about coffee", after: /✓ save_memory/u },
-      { line: "n", after: /wants to use save_memory[\s\S]*wants to use save_memory/u },
-      { line: "/quit", after: /✗ save_memory/u }
-    ])
+    const { code, stderr, stdout } = await chat(
+      env,
+      [],
+      [
+        { line: "save_memory about tea" },
+        { line: "perhaps", after: /wants to use save_memory/u },
+        { line: "y" },
+        { line: "save_memory about coffee", after: /✓ save_memory/u },
+        { line: "n", after: /wants to use save_memory[\s\S]*wants to use save_memory/u },
+        { line: "/quit", after: /✗ save_memory/u }
+      ]
+    )
     expect(code).toBe(0)
     expect(stderr).toMatch(/→ save_memory \{[\s\S]*✓ save_memory[\s\S]*✗ save_memory/u)
     expect(stdout).not.toContain("\u001B")
@@ -127,13 +140,17 @@ describe("the command `chat`", () => {
 
   test("attaches files by their paths, and says which it takes", async () => {
     await writeFile(join(folder, "a picture.png"), "no picture")
-    const { code, stderr } = await chat(env, [], [
-      { line: "/image notes.txt" },
-      { line: `/image ${join(folder, "missing.png")}`, after: /ends in one of/u },
-      { line: `/image ${join(folder, "a picture.png")}`, after: /Cannot read/u },
-      { line: "What is it?", after: /Attached/u },
-      { line: "/quit", after: /next message\.\n[^\n]+\n/u }
-    ])
+    const { code, stderr } = await chat(
+      env,
+      [],
+      [
+        { line: "/image notes.txt" },
+        { line: `/image ${join(folder, "missing.png")}`, after: /ends in one of/u },
+        { line: `/image ${join(folder, "a picture.png")}`, after: /Cannot read/u },
+        { line: "What is it?", after: /Attached/u },
+        { line: "/quit", after: /next message\.\n[^\n]+\n/u }
+      ]
+    )
     expect(code).toBe(0)
     // The service looks into it: it is none.
     expect(stderr.split("\n").at(-2)).toMatch(/image/iu)

@@ -58,7 +58,10 @@ describe.each(stores)("server-sent events, on $store", ({ options }) => {
     expect(events.map(({ id }) => id)).toEqual(events.map((_, at) => at + 1))
     const chunks = events.filter(({ event }) => event === "chunk")
     expect(chunks.map(({ data }) => data["content"]).join("")).toBe("Some words to stream")
-    expect(events.at(-1)).toMatchObject({ event: "response", data: { text: "Some words to stream", sessionId: session } })
+    expect(events.at(-1)).toMatchObject({
+      event: "response",
+      data: { text: "Some words to stream", sessionId: session }
+    })
   })
 
   test("GET /api/sessions/{id}/events: 200 after the event that came last, by header or query", async () => {
@@ -129,7 +132,10 @@ describe.each(stores)("server-sent events, on $store", ({ options }) => {
 
   test("GET /api/sessions/{id}/events: 404 for a session that is not there, or of somebody else", async () => {
     const session = await newSession()
-    expect(await runtime.foreign("GET", `/api/sessions/${session}/events`)).toMatchObject({ status: 404, body: messageError })
+    expect(await runtime.foreign("GET", `/api/sessions/${session}/events`)).toMatchObject({
+      status: 404,
+      body: messageError
+    })
     for (const id of ["nobody", "%20", "a".repeat(129)]) {
       expect(await runtime.mine("GET", `/api/sessions/${id}/events`)).toMatchObject({ status: 404, body: messageError })
     }

@@ -5,7 +5,7 @@ import { converse, type Frame } from "../../fixtures/ConversationClient.ts"
 import { freshDatabase } from "../../fixtures/Postgres.ts"
 import { messageError, type RuntimeService, startRuntime } from "../../fixtures/RuntimeService.ts"
 import { prepareService, type ServiceProcess, stores } from "../../fixtures/ServiceProcess.ts"
-import { handshake, post } from "../../fixtures/Sockets.ts"
+import { frameOf, handshake, post } from "../../fixtures/Sockets.ts"
 import { issueKey } from "../../fixtures/Store.ts"
 
 const newSession = () => crypto.randomUUID()
@@ -34,10 +34,12 @@ const restless = (baseUrls: ReadonlyArray<string>, key: string, session: string)
     while (!isOver) {
       connections++
       const baseUrl = baseUrls[connections % baseUrls.length] ?? ""
-      const socket = new WebSocket(`${baseUrl.replace("http", "ws")}/ws`, { headers: { authorization: `Bearer ${key}` } })
+      const socket = new WebSocket(`${baseUrl.replace("http", "ws")}/ws`, {
+        headers: { authorization: `Bearer ${key}` }
+      })
       await new Promise((resolve) => socket.on("open", resolve))
       socket.send(JSON.stringify({ type: "subscribe", sessionId: session, after: frames.at(-1)?.id ?? 0 }))
-      socket.on("message", (data) => void frames.push(JSON.parse(String(data))))
+      socket.on("message", (data) => void frames.push(frameOf(data)))
       await sleep(Math.random() * 120)
       // What was sent after the socket was cut was never told.
       socket.removeAllListeners("message")
@@ -84,7 +86,12 @@ describe.each(stores)("sockets come and go, on $store", ({ options }) => {
     talking.send({ type: "subscribe", sessionId: session, after: 0 })
     const turns = 12
     for (let at = 0; at < turns; at++) {
-      talking.send({ type: "message", content: `Some words to be said ${at}`, sessionId: session, stream: at % 2 === 0 })
+      talking.send({
+        type: "message",
+        content: `Some words to be said ${at}`,
+        sessionId: session,
+        stream: at % 2 === 0
+      })
       await sleep(Math.random() * 60)
     }
     await talking.ended(session, turns, 60_000)
@@ -118,7 +125,9 @@ describe.each(stores)("sockets come and go, on $store", ({ options }) => {
     const { baseUrl } = runtime.service
     const { mine } = runtime.keys
     const session = newSession()
-    const socket = new WebSocket(`${baseUrl.replace("http", "ws")}/ws`, { headers: { authorization: `Bearer ${mine}` } })
+    const socket = new WebSocket(`${baseUrl.replace("http", "ws")}/ws`, {
+      headers: { authorization: `Bearer ${mine}` }
+    })
     await new Promise((resolve) => socket.on("open", resolve))
     const closed = new Promise<number>((resolve) => socket.on("close", resolve))
     socket.pause()
@@ -243,7 +252,9 @@ describe("sockets of a service that is open to its own machine", () => {
     for (const headers of [{ host: "rebound.example" }, { origin: "https://evil.example" }, { origin: "null" }]) {
       expect(await handshake(`${service.baseUrl}/ws`, headers)).toMatchObject({ status: 403, body: messageError })
     }
-    expect(await handshake(`${service.baseUrl}/ws`, { authorization: "Bearer sk-gw-wrong" })).toMatchObject({ status: 401 })
+    expect(await handshake(`${service.baseUrl}/ws`, { authorization: "Bearer sk-gw-wrong" })).toMatchObject({
+      status: 401
+    })
   })
 
   test("talk to the workspace `default`", async () => {

@@ -4,7 +4,7 @@ import { WebSocket } from "ws"
 import { type ConversationClient, converse, type Frame } from "../../fixtures/ConversationClient.ts"
 import { messageError, type RuntimeService, startRuntime } from "../../fixtures/RuntimeService.ts"
 import { stores } from "../../fixtures/ServiceProcess.ts"
-import { handshake, post, rawUpgrade } from "../../fixtures/Sockets.ts"
+import { frameOf, handshake, post, rawUpgrade } from "../../fixtures/Sockets.ts"
 
 const idsOf = (frames: ReadonlyArray<Frame>, session: string): ReadonlyArray<number> =>
   frames.flatMap(({ data, id }) => (data["sessionId"] === session && id !== undefined ? [id] : []))
@@ -152,9 +152,16 @@ describe.each(stores)("the WebSocket, on $store", ({ options }) => {
       for (const each of [client, other]) each.send({ type: "subscribe", sessionId: session })
       client.send({ type: "message", content: "save_memory that I like tea", sessionId: session })
       const { data } = await other.until(({ event }) => event === "approvalRequest")
-      expect(data).toMatchObject({ type: "tool_confirmation", sessionId: session, metadata: { toolName: "save_memory" } })
+      expect(data).toMatchObject({
+        type: "tool_confirmation",
+        sessionId: session,
+        metadata: { toolName: "save_memory" }
+      })
       const { approvalId } = data
-      other.send({ type: "approvalResponse", data: { approvalId, status: "approved", data: { rememberChoice: false } } })
+      other.send({
+        type: "approvalResponse",
+        data: { approvalId, status: "approved", data: { rememberChoice: false } }
+      })
       const result = await client.until(({ event }) => event === "toolResult")
       expect(result.data).toMatchObject({ toolName: "save_memory", success: true })
       await client.ended(session)
@@ -206,7 +213,10 @@ describe.each(stores)("the WebSocket, on $store", ({ options }) => {
       const switched = await runtime.mine("POST", "/api/agents/switch", { id: "coding-agent" })
       expect(switched.status).toBe(200)
       const restarted = await client.until(({ event }) => event === "agentRestarted")
-      expect(restarted).toEqual({ event: "agentRestarted", data: { agentId: "coding-agent", changesApplied: expect.anything() } })
+      expect(restarted).toEqual({
+        event: "agentRestarted",
+        data: { agentId: "coding-agent", changesApplied: expect.anything() }
+      })
       await runtime.mine("POST", "/api/agents/switch", { id: "default-agent" })
     })
 
@@ -248,7 +258,7 @@ describe.each(stores)("the WebSocket, on $store", ({ options }) => {
       })
       const answer = await new Promise((resolve) => {
         socket.on("open", () => socket.send(Buffer.from("{}"), { binary: true }))
-        socket.on("message", (data) => resolve(JSON.parse(String(data))))
+        socket.on("message", (data) => resolve(frameOf(data)))
       })
       expect(answer).toMatchObject({ event: "error", data: { code: "invalid_frame" } })
       socket.close()
@@ -257,7 +267,12 @@ describe.each(stores)("the WebSocket, on $store", ({ options }) => {
 
   describe("limits", () => {
     const attached = (bytes: number) => {
-      const frame = { type: "message", content: "x", sessionId: "big", imageData: { base64: "", mimeType: "image/png" } }
+      const frame = {
+        type: "message",
+        content: "x",
+        sessionId: "big",
+        imageData: { base64: "", mimeType: "image/png" }
+      }
       const base64 = "A".repeat(bytes - JSON.stringify(frame).length)
       return JSON.stringify({ ...frame, imageData: { ...frame.imageData, base64 } })
     }
@@ -301,7 +316,9 @@ describe.each(stores)("the WebSocket, on $store", ({ options }) => {
     const bearer = (key: string) => ({ authorization: `Bearer ${key}` })
 
     test.each(["/", "/ws", "/ws?from=somewhere"])("a key in the header, at %s", async (path) => {
-      expect(await handshake(`${runtime.service.baseUrl}${path}`, bearer(runtime.keys.mine))).toMatchObject({ status: 101 })
+      expect(await handshake(`${runtime.service.baseUrl}${path}`, bearer(runtime.keys.mine))).toMatchObject({
+        status: 101
+      })
     })
 
     test("a key among the sub-protocols, which is not said again", async () => {
@@ -335,7 +352,9 @@ describe.each(stores)("the WebSocket, on $store", ({ options }) => {
 
     test("at no other path", async () => {
       for (const path of ["/sockets", "/api/ws", "/v1"]) {
-        expect(await handshake(`${runtime.service.baseUrl}${path}`, bearer(runtime.keys.mine))).toMatchObject({ status: 404 })
+        expect(await handshake(`${runtime.service.baseUrl}${path}`, bearer(runtime.keys.mine))).toMatchObject({
+          status: 404
+        })
       }
     })
 

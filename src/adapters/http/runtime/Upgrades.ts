@@ -46,7 +46,9 @@ export class Upgrades extends Context.Service<
         if (stranger !== undefined) return refused(403, stranger)
         const key = credential(request.headers.authorization) || keyOf(request.headers["sec-websocket-protocol"])
         return yield* admission.workspaceOf(key).pipe(
-          Effect.map(({ caller, id }) => Result.succeed({ workspace: id, caller, key: caller === undefined ? "" : key })),
+          Effect.map(({ caller, id }) =>
+            Result.succeed({ workspace: id, caller, key: caller === undefined ? "" : key })
+          ),
           Effect.catchTags({
             InvalidApiKey: ({ message }) => Effect.succeed(refused(401, message, { "www-authenticate": "Bearer" }))
           }),
