@@ -27,9 +27,9 @@ export interface TurnSteps {
     step: { readonly success: Schema.Codec<A, I>; readonly run: Effect.Effect<A, E, R> }
   ) => Effect.Effect<A, E, R>
   /**
-   * Waits until somebody wakes the turn, at most so many milliseconds in all, however often it is taken up; a wake-up
-   * since the step before counts. It may end early for nothing: look, and wait again under another name. The turn may be
-   * put away meanwhile, and be taken up by another process.
+   * Waits until somebody wakes the turn, under this name at most so many milliseconds in all, also when the turn is taken
+   * up by another process meanwhile; a wake-up since the step before counts. It may end early for nothing: look, and wait
+   * again.
    */
   readonly wait: (name: string, millis: number) => Effect.Effect<void>
   /** Completes when the turn is woken while a step runs: a cancellation may have come. */
