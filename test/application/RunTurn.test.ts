@@ -312,7 +312,12 @@ describe("a form", () => {
 
 describe("a turn that is taken up again", () => {
   /** Steps of a process that remembers nothing: all there is is the journal. */
-  const forgetful: TurnSteps = { once: (_, { run }) => run, wait: () => Effect.never, woken: Effect.never }
+  const forgetful: TurnSteps = {
+    run: (step) => step,
+    once: (_, { run }) => run,
+    wait: () => Effect.never,
+    woken: Effect.never
+  }
 
   /** Runs a turn so often that it is broken off once at each of its steps. */
   const brokenAt = (script: Parameters<typeof conversing>[0], broken: number) => {
@@ -326,8 +331,7 @@ describe("a turn that is taken up again", () => {
       let steps = 0
       const dying: TurnSteps = {
         ...forgetful,
-        once: (_, { run: step }) =>
-          Effect.flatMap(step, (given) => (++steps === broken ? Effect.interrupt : Effect.succeed(given)))
+        run: (step) => Effect.flatMap(step, (given) => (++steps === broken ? Effect.interrupt : Effect.succeed(given)))
       }
       yield* Effect.exit(run(turn, dying))
       const before = yield* events

@@ -93,6 +93,7 @@ export const layer = Layer.unwrap(
       })
 
     const stepsOf = (turn: TurnRef, wakeUps: WakeUps.WakeUps): TurnSteps => ({
+      run: wakeUps.during,
       once: (name, { run, success }) => remembered(turn, `step-${name}`, success, wakeUps.during(run)),
       wait: Effect.fnUntraced(function* (name, millis) {
         const deadline = Effect.map(Clock.currentTimeMillis, (now) => now + millis)

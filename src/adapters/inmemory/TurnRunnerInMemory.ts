@@ -21,6 +21,7 @@ export const layer = Layer.effect(
       const results = new Map<string, unknown>()
       const deadlines = new Map<string, number>()
       return {
+        run: wakeUps.during,
         once: (name, { run, success }) =>
           Effect.gen(function* () {
             // As a store would give it back, so that a schema which loses something is found out.

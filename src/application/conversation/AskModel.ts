@@ -133,28 +133,36 @@ export class AskModel extends Context.Service<
       const countOf = (llm: Llm, messages: ReadonlyArray<ChatMessage>, tools: ChatRequest["tools"]) =>
         countInput({ model: llm.model, messages, ...(tools === undefined ? {} : { tools }) }, tokenizer.count)
 
+      const contextOfSession = ({ session, workspace }: TurnRef) =>
+        Effect.map(sessions.history(workspace, session), contextOf)
+
       /** What the model is sent: the whole history, or less of it once it has outgrown the model. */
       const prepared = Effect.fnUntraced(function* (
         question: Question,
+        whole: ModelContext,
         capabilities: ModelCapabilities,
         tools: ChatRequest["tools"]
       ) {
         const { llm, turn } = question
-        const context = Effect.map(sessions.history(turn.workspace, turn.session), contextOf)
-        const whole = yield* context
         const messages = yield* messagesOf(question, whole, capabilities)
         const limit = llm.maxInputTokens ?? capabilities.maxInputTokens
         if (limit === undefined || cannotExceed(messages, limit) || countOf(llm, messages, tools) <= limit)
           return messages
         yield* compact(question, whole, limit)
-        return yield* messagesOf(question, yield* context, capabilities)
+        return yield* messagesOf(question, yield* contextOfSession(turn), capabilities)
       })
 
       const ask = Effect.fn("AskModel.ask")(function* (question: Question) {
         const { caller, llm, round, stream, turn } = question
         const key = `model-${round}`
         const thinking: SessionEvent = { event: "thinking", data: { sessionId: turn.session } }
-        if (!(yield* journal.record(turn, `${key}-begun`, { events: [thinking] }))) {
+        const capabilities = yield* model.capabilities(llm)
+        const tools = question.tools.length === 0 || !capabilities.tools ? undefined : question.tools.map(declared)
+        const [isFirst, context] = yield* Effect.all(
+          [journal.record(turn, `${key}-begun`, { events: [thinking] }), contextOfSession(turn)],
+          { concurrency: 2 }
+        )
+        if (!isFirst) {
           const known = yield* journal.recorded(turn, key)
           if (Option.isSome(known)) return yield* Effect.orDie(decodeAnswer(known.value))
           // Asked again by another process, or ended meanwhile: then nothing more is said in it.
@@ -163,9 +171,7 @@ export class AskModel extends Context.Service<
           yield* log.append(turn, [thinking])
         }
 
-        const capabilities = yield* model.capabilities(llm)
-        const tools = question.tools.length === 0 || !capabilities.tools ? undefined : question.tools.map(declared)
-        const messages = yield* prepared(question, capabilities, tools)
+        const messages = yield* prepared(question, context, capabilities, tools)
         const folded = new Folded()
         yield* Effect.scoped(
           Effect.flatMap(

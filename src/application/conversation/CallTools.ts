@@ -188,7 +188,7 @@ export class CallTools extends Context.Service<
 
       return CallTools.of({
         run: Effect.fn("CallTools.run")(function* (calls) {
-          const { round, scope } = calls
+          const { scope } = calls
           const all = yield* decided(calls)
           const asked = all.filter((each): each is Allowed => each.tool !== undefined && each.isAsked)
           const answers = yield* confirmed(calls, asked)
@@ -197,15 +197,10 @@ export class CallTools extends Context.Service<
             if (each.tool === undefined || answer === undefined || answer.status === "approved") return each
             return { call: each.call, place: each.place, refusal: denied(answer) }
           })
-          yield* Effect.forEach(
-            final,
-            (each) =>
-              scope.steps.once(`tool-${round}-${each.place}`, {
-                success: Schema.Void,
-                run: unlessCancelled(scope, call(calls, each))
-              }),
-            { concurrency: atOnce, discard: true }
-          )
+          yield* Effect.forEach(final, (each) => scope.steps.run(unlessCancelled(scope, call(calls, each))), {
+            concurrency: atOnce,
+            discard: true
+          })
         })
       })
     })

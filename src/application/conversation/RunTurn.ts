@@ -10,7 +10,7 @@ import type { TurnSteps } from "../ports/runtime/TurnRunner.ts"
 import { StoreUnavailable } from "../ports/storage/StoreUnavailable.ts"
 import { type Entry, TurnJournal, type TurnRecord } from "../ports/storage/TurnJournal.ts"
 import { AgentTools } from "./AgentTools.ts"
-import { Answer, AskModel, messageOf } from "./AskModel.ts"
+import { AskModel, messageOf } from "./AskModel.ts"
 import { CallTools } from "./CallTools.ts"
 import { Instructions } from "./Instructions.ts"
 import { References } from "./References.ts"
@@ -45,15 +45,17 @@ export class RunTurn extends Context.Service<
       const ids = yield* Ids
 
       /** What the message names by `@` is read once, and stands after it in the history. */
-      const attachReferences = Effect.fnUntraced(function* (turn: TurnRef, { message }: TurnRecord) {
+      const attachReferences = Effect.fnUntraced(function* ({ steps, turn }: TurnScope, { message }: TurnRecord) {
         const text = textOf(message)
-        if (message.role !== "user" || !text.includes("@")) return
-        if (Option.isSome(yield* journal.recorded(turn, "references"))) return
-        const parts = yield* references.parts(turn.workspace, turn.session, text)
-        if (parts.length === 0) return
-        yield* journal.record(turn, "references", {
-          messages: [{ id: yield* ids.next, role: "user", name: "references", content: parts }]
+        if (!text.includes("@")) return
+        const read = Effect.gen(function* () {
+          const parts = yield* references.parts(turn.workspace, turn.session, text)
+          if (parts.length === 0) return
+          yield* journal.record(turn, "references", {
+            messages: [{ id: yield* ids.next, role: "user", name: "references", content: parts }]
+          })
         })
+        yield* steps.once("references", { success: Schema.Void, run: read })
       })
 
       /** Model and tools in turn, until an answer calls none. */
@@ -64,30 +66,36 @@ export class RunTurn extends Context.Service<
           agents.of(turn.workspace),
           ({ message }) => new TurnFailed({ code: "agent_not_runnable", message, recoverable: false })
         )
-        yield* unlessCancelled(scope, attachReferences(turn, record))
+        yield* unlessCancelled(scope, attachReferences(scope, record))
         const { maxIterations } = agent.config.llm
         const used: Array<TokenUsage> = []
         for (let round = 1; round <= maxIterations; round++) {
           if (round > 1) yield* ensureRunning(scope)
-          const llm = yield* llms.of(turn.workspace, agent.config.llm, turn.session)
-          const offered = yield* unlessCancelled(scope, agentTools.of(turn.workspace, agent))
-          const answer = yield* steps.once(`model-${round}`, {
-            success: Answer,
-            run: unlessCancelled(
-              scope,
-              Effect.flatMap(instructions.of(turn.workspace, agent), (text) =>
-                model.ask({
-                  turn,
-                  round,
-                  llm,
-                  instructions: text,
-                  tools: offered,
-                  caller: record.caller,
-                  stream: record.stream
-                })
-              )
+          const [llm, offered, said] = yield* unlessCancelled(
+            scope,
+            Effect.all(
+              [
+                llms.of(turn.workspace, agent.config.llm, turn.session),
+                agentTools.of(turn.workspace, agent),
+                instructions.of(turn.workspace, agent)
+              ],
+              { concurrency: "unbounded" }
             )
-          })
+          )
+          const answer = yield* steps.run(
+            unlessCancelled(
+              scope,
+              model.ask({
+                turn,
+                round,
+                llm,
+                instructions: said,
+                tools: offered,
+                caller: record.caller,
+                stream: record.stream
+              })
+            )
+          )
           used.push(answer.tokenUsage)
           if (answer.toolCalls.length === 0) return { answer, llm, tokenUsage: sum(used) }
           if (round < maxIterations) yield* tools.run({ scope, round, agent, tools: offered, calls: answer.toolCalls })

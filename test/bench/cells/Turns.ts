@@ -19,6 +19,8 @@ const agent = (upstream: Contender) => `agentCard:
   url: http://localhost
   version: 1.0.0
 systemPrompt: Be brief.
+sessions:
+  maxSessions: 1000000
 llm:
   provider: openai-compatible
   model: bench-burst
@@ -63,9 +65,10 @@ const post = async ({ headers, origin }: Contender, path: string, body: object):
   if (!response.ok) throw new Error(`${path}: status ${response.status}: ${text.slice(0, 500)}`)
 }
 
-/** Milliseconds from the message to the response. */
+/** Milliseconds from the message to the response, in a session that is there. */
 const turn = async (contender: Contender, listener: Listening): Promise<number> => {
   const sessionId = crypto.randomUUID()
+  await post(contender, "/api/sessions", { sessionId })
   const ended = listener.ended(sessionId)
   const started = performance.now()
   await post(contender, "/api/message", { message: "Hello", sessionId })

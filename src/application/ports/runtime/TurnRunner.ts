@@ -17,6 +17,8 @@ export class TurnRunner extends Context.Service<
 
 /** What a turn gets from the one who runs it. */
 export interface TurnSteps {
+  /** Runs a step that writes what it did into the journal by itself: nothing more is remembered of it. */
+  readonly run: <A, E, R>(step: Effect.Effect<A, E, R>) => Effect.Effect<A, E, R>
   /**
    * Runs a step and remembers what it gave: a turn that is taken up again is given that, and the step does not run. One
    * that was interrupted by the death of its process runs again, so what it writes it writes under a key. Names are of
