@@ -5,7 +5,7 @@
  * `GET /visits` lists the requests of `bench-paced` and `bench-stalled` by their markers, and when a client left early.
  */
 import { createServer, type ServerResponse } from "node:http"
-import { completionsPath, frameCount, frameGap } from "./Workload.ts"
+import { completionsPath, frameCount as framesOfStreams, frameGap } from "./Workload.ts"
 
 interface ChatBody {
   readonly model: string
@@ -13,7 +13,7 @@ interface ChatBody {
   readonly stream_options?: { readonly include_usage?: boolean }
 }
 
-const usage = { prompt_tokens: 24, completion_tokens: frameCount, total_tokens: 24 + frameCount }
+const usage = { prompt_tokens: 24, completion_tokens: framesOfStreams, total_tokens: 24 + framesOfStreams }
 const created = 1_700_000_000
 const id = "chatcmpl-bench"
 
@@ -24,7 +24,7 @@ const jsonAnswer = Buffer.from(
     created,
     model: "bench-json",
     choices: [
-      { index: 0, message: { role: "assistant", content: " word".repeat(frameCount - 2) }, finish_reason: "stop" }
+      { index: 0, message: { role: "assistant", content: " word".repeat(framesOfStreams - 2) }, finish_reason: "stop" }
     ],
     usage
   })
@@ -34,7 +34,7 @@ const streamHeaders = { "content-type": "text/event-stream", "cache-control": "n
 
 const frame = (payload: object) => Buffer.from(`data: ${JSON.stringify(payload)}\n\n`)
 
-const renderStream = (model: string, includeUsage: boolean) => {
+const renderStream = (model: string, includeUsage: boolean, frameCount = framesOfStreams) => {
   const head = { id, object: "chat.completion.chunk", created, model }
   const tail = includeUsage ? { usage: null } : {}
   const frames = Array.from({ length: frameCount }, (_, n) =>
@@ -56,7 +56,8 @@ const renderStream = (model: string, includeUsage: boolean) => {
 
 const streams = {
   "bench-burst": [renderStream("bench-burst", false), renderStream("bench-burst", true)],
-  "bench-paced": [renderStream("bench-paced", false), renderStream("bench-paced", true)]
+  "bench-paced": [renderStream("bench-paced", false), renderStream("bench-paced", true)],
+  "bench-turn": [renderStream("bench-turn", false, 3), renderStream("bench-turn", true, 3)]
 } as const
 
 const visits: Array<{ readonly marker: string; leftAt: number | null }> = []
@@ -76,8 +77,8 @@ const pick = (model: keyof typeof streams, body: ChatBody) =>
  * Each frame is an HTTP chunk of its own, as real upstreams send them; those written in one turn leave
  * in one write to the socket.
  */
-const burst = (response: ServerResponse, body: ChatBody) => {
-  const { frames, end } = pick("bench-burst", body)
+const burst = (response: ServerResponse, model: "bench-burst" | "bench-turn", body: ChatBody) => {
+  const { frames, end } = pick(model, body)
   response.writeHead(200, streamHeaders)
   for (const one of frames) response.write(one)
   response.end(end)
@@ -105,7 +106,8 @@ const answer = (response: ServerResponse, body: ChatBody) => {
       response.writeHead(200, jsonHeaders)
       return response.end(jsonAnswer)
     case "bench-burst":
-      return burst(response, body)
+    case "bench-turn":
+      return burst(response, body.model, body)
     case "bench-paced":
       return paced(response, body)
     case "bench-stalled":

@@ -23,7 +23,7 @@ sessions:
   maxSessions: 1000000
 llm:
   provider: openai-compatible
-  model: bench-burst
+  model: bench-turn
   apiKey: upstream-key
   baseURL: ${upstream.origin}/v1
 `
