@@ -1,4 +1,6 @@
 import { Effect, Layer } from "effect"
+import type * as Encoding from "gpt-tokenizer/encoding/o200k_base"
+import { createRequire } from "node:module"
 import { Tokenizer } from "../../application/ports/runtime/Tokenizer.ts"
 
 /** A text up to this length is counted whole, a longer one by samples spread evenly over it. In UTF-16 units. */
@@ -13,8 +15,13 @@ const cut = (run: string): string => `${run}${run.length === 64 ? "." : " "}`
 /** Text that looks like a control token is text. */
 const asText = { disallowedSpecial: new Set<string>() }
 
-/** The encoding takes megabytes and a tenth of a second to load: only a process that counts pays for it. */
-const load = Effect.promise(() => import("gpt-tokenizer/encoding/o200k_base"))
+/** Synchronous, as counting is. */
+const require = createRequire(import.meta.url)
+
+/** The encoding takes megabytes and a fifth of a second to load: it is loaded once the service has begun. */
+const load = (): typeof Encoding => require("gpt-tokenizer/encoding/o200k_base")
+
+const warmUpAfter = "1 second"
 
 const counter = (countTokens: (text: string, options: typeof asText) => number) => {
   const countShort = (text: string): number => countTokens(text.replace(longRun, cut), asText)
@@ -34,5 +41,10 @@ const counter = (countTokens: (text: string, options: typeof asText) => number) 
 /** The o200k encoding of current OpenAI models; other vendors' differ. */
 export const layer = Layer.effect(
   Tokenizer,
-  Effect.map(load, ({ countTokens }) => Tokenizer.of({ count: counter(countTokens) }))
+  Effect.gen(function* () {
+    let count: ((text: string) => number) | undefined
+    const counting = () => (count ??= counter(load().countTokens))
+    yield* Effect.forkScoped(Effect.delay(Effect.sync(counting), warmUpAfter))
+    return Tokenizer.of({ count: (text) => counting()(text) })
+  })
 )

@@ -40,6 +40,7 @@ export const gatewayEnvironment = Effect.fn("gatewayEnvironment")(function* (ups
   yield* files.writeFileString(`${path}/models.yml`, modelsFile(upstream.origin))
   return {
     NODE_ENV: "production",
+    NODE_COMPILE_CACHE: `${path}/compile-cache`,
     HOST: "127.0.0.1",
     MODELS_FILE: `${path}/models.yml`,
     BENCH_UPSTREAM_KEY: "upstream-key",
