@@ -16,6 +16,8 @@ export default defineConfig({
   root: resolve(import.meta.dirname, ".."),
   test: {
     maxWorkers: 2,
+    // Files keep what they need to themselves, so a worker loads what they import once.
+    isolate: false,
     testTimeout: 30_000,
     hookTimeout: 60_000,
     projects: [

@@ -5,6 +5,7 @@ import type { ModelMedia } from "../../src/application/conversation/Media.ts"
 import { type HistoryMessage, ModelMessages } from "../../src/application/conversation/ModelMessages.ts"
 import { Blobs } from "../../src/application/ports/storage/Blobs.ts"
 import { ChatMessage } from "../../src/domain/completion/ChatMessage.ts"
+import type { ContentPart } from "../../src/domain/conversation/Message.ts"
 import { account } from "../conformance/Samples.ts"
 
 const Live = ModelMessages.layer.pipe(Layer.provideMerge(InMemoryLive.layer))
@@ -97,10 +98,50 @@ describe("a history, as a model is given it", () => {
           ["assistant", null],
           ["tool", "first"],
           ["tool", missing],
+          ["assistant", "[The turn ended here without an answer.]"],
           ["user", "And?"],
           ["assistant", null],
           ["tool", missing]
         ]
+      )
+    }).pipe(Effect.provide(Live))
+  )
+
+  it.effect("has an answer between a result and the user's next word, also of a turn that was broken off", () =>
+    Effect.gen(function* () {
+      const unanswered = [
+        said("user", "Go."),
+        said("assistant", "Well.", { toolCalls: [call("1")] }),
+        result("1", "one")
+      ]
+      const roles = (messages: ReadonlyArray<ChatMessage>) => messages.map(({ role }) => role)
+      const running = ["user", "assistant", "tool"]
+      assert.deepStrictEqual(roles(yield* given(unanswered)), running)
+      assert.deepStrictEqual(roles(yield* given([...unanswered, said("assistant", ""), said("user", "And?")])), [
+        ...running,
+        "assistant",
+        "user"
+      ])
+      assert.deepStrictEqual(roles(yield* given([...unanswered, said("assistant", "Done."), said("user", "And?")])), [
+        ...running,
+        "assistant",
+        "user"
+      ])
+    }).pipe(Effect.provide(Live))
+  )
+
+  it.effect("has no text without a word in it, which some vendors refuse", () =>
+    Effect.gen(function* () {
+      const image: ContentPart = { type: "image", image: "blob:gone", mimeType: "image/png" }
+      const messages = yield* given([
+        said("user", [{ type: "text", text: " \n" }, image]),
+        said("assistant", "\n\n", { toolCalls: [call("1")] }),
+        result("1", "one"),
+        said("assistant", " \n")
+      ])
+      assert.deepStrictEqual(
+        messages.map(({ content }) => (Array.isArray(content) ? content.length : content)),
+        [1, null, "one"]
       )
     }).pipe(Effect.provide(Live))
   )

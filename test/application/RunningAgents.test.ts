@@ -1,5 +1,5 @@
 import { assert, describe, it } from "@effect/vitest"
-import { Deferred, Effect, Fiber, Layer, Stream } from "effect"
+import { Deferred, type Duration, Effect, Fiber, Layer, Stream } from "effect"
 import { TestClock } from "effect/testing"
 import { RunningAgents } from "../../src/application/agent/RunningAgents.ts"
 import { type McpConnection, McpConnector, McpFailed } from "../../src/application/ports/mcp/McpConnector.ts"
@@ -18,6 +18,7 @@ const failed = (server: string) => new McpFailed({ server, reason: "unreachable"
 /** Servers that behave as their command says: `well`, `broken`, `hangs`. */
 const fakeServers = () => {
   const log: Array<string> = []
+  let called: Duration.Input = 0
   const open = new Map<string, Deferred.Deferred<McpFailed>>()
   const layer = Layer.succeed(McpConnector, {
     connect: Effect.fnUntraced(function* (name, config) {
@@ -35,7 +36,7 @@ const fakeServers = () => {
       )
       const connection: McpConnection = {
         tools: Effect.succeed([{ name: "tool", description: "", inputSchema: {}, isIdempotent: false }]),
-        callTool: () => Effect.succeed({ isError: false, content: [] }),
+        callTool: () => Effect.delay(Effect.succeed({ isError: false, content: [] }), called),
         resources: Effect.succeed([]),
         readResource: () => Effect.succeed([]),
         prompts: Effect.succeed([]),
@@ -50,6 +51,10 @@ const fakeServers = () => {
     layer,
     /** What happened since it was last asked for. */
     happened: () => log.splice(0),
+    /** How long calls of tools take. */
+    callFor: (duration: Duration.Input) => {
+      called = duration
+    },
     lose: (name: string) => {
       const lost = open.get(name)
       return lost === undefined ? Effect.void : Deferred.succeed(lost, failed(name))
@@ -146,6 +151,55 @@ describe("an agent", () => {
       yield* agents.of(workspace)
       yield* settle
       assert.deepStrictEqual(happened(), ["try a", "open a"])
+    }).pipe(Effect.provide(layer))
+  })
+})
+
+describe("an agent that somebody still has when it is stopped", () => {
+  it.effect("is started again when its tools are called", () => {
+    const { happened, layer } = set({ a: server("well") })
+    return Effect.gen(function* () {
+      const agents = yield* RunningAgents
+      const { mcp } = yield* agents.of(workspace)
+      yield* mcp.connection("a")
+      yield* TestClock.adjust("12 minutes")
+      assert.deepStrictEqual(happened(), ["try a", "open a", "close a"])
+      yield* mcp.connection("a")
+      assert.deepStrictEqual(happened(), ["try a", "open a"])
+      assert.strictEqual((yield* Effect.flip(mcp.connection("b")))._tag, "UnknownMcpServer")
+    }).pipe(Effect.provide(layer))
+  })
+
+  it.effect("calls no tools of another one that takes its place", () => {
+    const { layer, put } = set({ a: server("well") })
+    return Effect.gen(function* () {
+      const agents = yield* RunningAgents
+      const { mcp } = yield* agents.of(workspace)
+      put(fileOf(documentWith({ a: server("well") }), "next"))
+      yield* agents.reload(workspace)
+      assert.match((yield* Effect.flip(mcp.connection("a"))).message, /another one was switched to/)
+      put(undefined)
+      yield* Effect.flip(agents.reload(workspace))
+      assert.strictEqual((yield* Effect.flip(mcp.connection("a")))._tag, "McpFailed")
+    }).pipe(Effect.provide(layer))
+  })
+
+  it.effect("is not stopped while a call runs, however long", () => {
+    const { callFor, happened, layer } = set({ a: server("well") })
+    return Effect.gen(function* () {
+      const agents = yield* RunningAgents
+      const connection = yield* (yield* agents.of(workspace)).mcp.connection("a")
+      happened()
+      callFor("20 minutes")
+      const calling = yield* Effect.forkChild(connection.callTool("tool", {}))
+      yield* TestClock.adjust("19 minutes")
+      assert.deepStrictEqual(happened(), [])
+      yield* TestClock.adjust("1 minute")
+      yield* Fiber.join(calling)
+      yield* TestClock.adjust("9 minutes")
+      assert.deepStrictEqual(happened(), [])
+      yield* TestClock.adjust("2 minutes")
+      assert.deepStrictEqual(happened(), ["close a"])
     }).pipe(Effect.provide(layer))
   })
 })

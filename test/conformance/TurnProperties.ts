@@ -93,7 +93,7 @@ const perform = Effect.fnUntraced(function* (
       if (turn === undefined) return
       const { ref } = turn
       yield* journal.ask(ref, {
-        approvalId: ApprovalId.make(`${ref.turn} question`),
+        approvalId: ApprovalId.make(`${ref.turn}.question`),
         type: "elicitation",
         sessionId: ref.session,
         turnId: ref.turn,
@@ -105,7 +105,7 @@ const perform = Effect.fnUntraced(function* (
     case "Answer": {
       if (turn === undefined) return
       const { ref } = turn
-      const answered = yield* journal.answer(workspace, ApprovalId.make(`${ref.turn} question`), {
+      const answered = yield* journal.answer(workspace, ApprovalId.make(`${ref.turn}.question`), {
         status: step.approved ? "approved" : "denied"
       })
       if (Option.isSome(answered)) turn.answers++

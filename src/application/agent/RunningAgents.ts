@@ -20,7 +20,7 @@ import { documentOf } from "../../domain/agent/EffectiveConfig.ts"
 import type { OrganizationId } from "../../domain/shared/Ids.ts"
 import { AgentYaml } from "../ports/files/AgentYaml.ts"
 import { WorkspaceFiles } from "../ports/files/WorkspaceFiles.ts"
-import { McpConnector, type McpFailed } from "../ports/mcp/McpConnector.ts"
+import { type McpConnection, McpConnector, McpFailed } from "../ports/mcp/McpConnector.ts"
 import { AgentBackups } from "./AgentBackups.ts"
 import { type AgentFile, CurrentAgent, type NoCurrentAgent } from "./CurrentAgent.ts"
 import { Environment } from "./Environment.ts"
@@ -80,6 +80,7 @@ export class RunningAgents extends Context.Service<
           running: undefined,
           failed: undefined,
           used: 0,
+          calls: 0,
           isLooking: false
         }
         slots.set(workspace, made)
@@ -110,7 +111,12 @@ export class RunningAgents extends Context.Service<
           yield* servers.follow(new Map(), config.mcpServers)
           const mcp: McpServers = {
             ...servers,
-            connection: (server) => Effect.andThen(use(slot), servers.connection(server))
+            connection: (server) =>
+              Effect.suspend(() =>
+                slot.running?.servers === servers
+                  ? Effect.andThen(use(slot), Effect.map(servers.connection(server), counted(slot)))
+                  : connectionOfNext(slot, file, server)
+              )
           }
           return { agent: { file, config, mcp }, servers, scope: own }
         }).pipe(
@@ -132,6 +138,35 @@ export class RunningAgents extends Context.Service<
         Effect.map(Clock.currentTimeMillis, (now) => {
           slot.used = now
         })
+
+      /** A call of a tool may take longer than an agent is kept that nobody asks for. */
+      const counted =
+        (slot: Slot) =>
+        (connection: McpConnection): McpConnection => ({
+          ...connection,
+          callTool: (...call) =>
+            Effect.acquireUseRelease(
+              Effect.sync(() => void slot.calls++),
+              () => connection.callTool(...call),
+              () =>
+                Effect.andThen(
+                  Effect.sync(() => void slot.calls--),
+                  use(slot)
+                )
+            )
+        })
+
+      /** Of one that was stopped while somebody, such as a turn that waits for a person, still had it. */
+      const connectionOfNext = (slot: Slot, { id }: AgentFile, server: string) =>
+        of(slot.workspace).pipe(
+          Effect.mapError(({ message }) => message),
+          Effect.filterOrFail(
+            ({ file }) => file.id === id,
+            () => `Agent ${JSON.stringify(id)} does not run any more: another one was switched to.`
+          ),
+          Effect.mapError((message) => new McpFailed({ server, reason: "closed", message })),
+          Effect.flatMap(({ mcp }) => mcp.connection(server))
+        )
 
       /** Brings an agent that runs, or one that does not, up to its files. Only in its slot's turn. */
       const follow = Effect.fnUntraced(function* (slot: Slot) {
@@ -224,7 +259,7 @@ export class RunningAgents extends Context.Service<
       const stopIdle = Effect.gen(function* () {
         const now = yield* Clock.currentTimeMillis
         for (const slot of slots.values()) {
-          if (slot.running === undefined || now - slot.used < Duration.toMillis(idle)) continue
+          if (slot.running === undefined || slot.calls > 0 || now - slot.used < Duration.toMillis(idle)) continue
           if (yield* slot.running.servers.hasAdded) continue
           yield* Effect.forkIn(slot.turn.withPermit(stop(slot)), scope)
         }
@@ -251,6 +286,8 @@ interface Slot {
   failed: NoCurrentAgent | AgentNotRunnable | undefined
   /** When it was last asked for. Epoch milliseconds. */
   used: number
+  /** Calls of its tools that run. */
+  calls: number
   /** Whether somebody waits to look at what changed. */
   isLooking: boolean
 }

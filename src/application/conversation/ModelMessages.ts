@@ -88,12 +88,14 @@ const messagesOf = (
 ): ReadonlyArray<ChatMessage> =>
   history.flatMap((message, index): ReadonlyArray<ChatMessage> => {
     const { content, role, toolCalls = [] } = message
-    const said = textOf(message)
+    const text = textOf(message)
+    // Some vendors refuse a text without a word in it, and with it all that comes later.
+    const said = isBlank(text) ? "" : text
     switch (role) {
       case "system":
         return said === "" ? [] : [{ role, content: said }]
       case "user":
-        return [{ role, content: partsOf(content)?.map((part) => userPart(part, load)) ?? said }]
+        return [{ role, content: partsOf(content)?.map((part) => userPart(part, load)) ?? text }]
       case "assistant": {
         // Nothing was said and nothing called: no vendor takes that.
         if (said === "" && toolCalls.length === 0) return []
@@ -105,7 +107,9 @@ const messagesOf = (
             const result = results.get(id) ?? { content: noResult }
             const answer = partsOf(result.content)?.map((part) => toolPart(part, load)) ?? textOf(result)
             return { role: "tool", tool_call_id: id, name, content: answer }
-          })
+          }),
+          // Some vendors take nothing of a user right behind a result.
+          ...(toolCalls.length > 0 && isUnanswered(history, index) ? [{ role, content: noAnswer }] : [])
         ]
       }
       case "tool":
@@ -116,9 +120,26 @@ const messagesOf = (
 
 const noResult = "No result of this call was recorded: the tool may have run or not."
 
+const noAnswer = "[The turn ended here without an answer.]"
+
+/** Whether the next one who says something after this answer is the user: its turn was cancelled, or failed. */
+const isUnanswered = (history: ReadonlyArray<HistoryMessage>, index: number): boolean => {
+  for (let next = index + 1; next < history.length; next++) {
+    const message = history[next]
+    if (message?.role === "user") return true
+    // An answer without words stands in no request.
+    if (message?.role === "assistant" && (!isBlank(textOf(message)) || message.toolCalls !== undefined)) return false
+  }
+  return false
+}
+
+const isBlank = (text: string): boolean => text.trim() === ""
+
 /** Of a content that is more than text. */
 const partsOf = (content: Message["content"]): ReadonlyArray<ContentPart> | undefined =>
-  content === null || typeof content === "string" || content.every(({ type }) => type === "text") ? undefined : content
+  content === null || typeof content === "string" || content.every(({ type }) => type === "text")
+    ? undefined
+    : content.filter((part) => part.type !== "text" || !isBlank(part.text))
 
 /** The first result of each call of an answer: those that come before anybody says something else. */
 const resultsAfter = (history: ReadonlyArray<HistoryMessage>, index: number): ReadonlyMap<string, HistoryMessage> => {
