@@ -1,5 +1,6 @@
 import { Result, Schema } from "effect"
 import { ApprovalAnswer } from "../../domain/conversation/Approval.ts"
+import { longestText } from "../../domain/conversation/Message.ts"
 import { SessionId } from "../../domain/conversation/Session.ts"
 import { codedIssuesOf } from "../../domain/shared/CodedIssue.ts"
 import { deepestJson, extentOf, mostJsonValues } from "../../domain/shared/JsonExtent.ts"
@@ -9,7 +10,7 @@ import { unstorableIn } from "../../domain/shared/Unstorable.ts"
 export const ClientFrame = Schema.Union([
   Schema.Struct({
     type: Schema.Literal("message"),
-    content: Schema.String,
+    content: Schema.String.check(Schema.isMaxLength(longestText)),
     /** None: the session `default`, as of messages over HTTP. */
     sessionId: Schema.optionalKey(SessionId),
     /** Whether chunks are wanted; none are, if it does not say so. */

@@ -50,6 +50,9 @@ export const Message = Schema.Struct({
 })
 export type Message = typeof Message.Type
 
+/** Characters of text that a message may be sent with; what is attached is apart. All of it is searched. */
+export const longestText = 1_000_000
+
 /** What a search looks into: the text of a message without its attachments. */
 export const textOf = ({ content }: Pick<Message, "content">): string =>
   content === null

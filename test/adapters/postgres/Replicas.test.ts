@@ -48,7 +48,10 @@ describe("Three replicas", () => {
             "blobs",
             "memories_prompts",
             "llm",
-            "conversations"
+            "conversations",
+            "allowed_tools",
+            "cluster",
+            "kept_chunks"
           ]
         )
         assert.deepStrictEqual(yield* start, [])

@@ -1,5 +1,6 @@
 import { Schema } from "effect"
 import { HttpApiEndpoint, HttpApiGroup, HttpApiSchema, OpenApi } from "effect/http-api"
+import { longestText } from "../../../domain/conversation/Message.ts"
 import { SessionId } from "../../../domain/conversation/Session.ts"
 import { BodyLimit, BodyMayBeAbsent } from "./envelopes/Envelope.ts"
 import { messageError } from "./envelopes/MessageEnvelope.ts"
@@ -12,7 +13,7 @@ const Session = Schema.optionalKey(
 )
 
 const fields = {
-  message: Schema.String.pipe(
+  message: Schema.String.check(Schema.isMaxLength(longestText)).pipe(
     Schema.annotateKey({ description: "May be empty when something is attached. `@<uri>` attaches a resource." })
   ),
   sessionId: Session,
@@ -40,7 +41,7 @@ const Processing = Schema.Struct({ status: Schema.Literal("processing"), session
 const errors = [
   messageError(
     400,
-    "The message has no content, an attachment is not what it says it is or nothing that the model takes, or the agent " +
+    "The message has no content or too much text, an attachment is not what it says it is or nothing that the model takes, or the agent " +
       "takes no more sessions."
   ),
   messageError(413, "The body is larger than 56 MiB.")
