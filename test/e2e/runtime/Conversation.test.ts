@@ -118,6 +118,7 @@ describe.each(stores)("conversation, on $store", ({ options }) => {
       ["an empty message", { message: "" }],
       ["a message of nothing", { message: " \n" }],
       ["a message that is no text", { message: 1 }],
+      ["a message longer than any book", { message: "x".repeat(1_000_001) }],
       ["a session that cannot be", { message: "x", sessionId: "a b" }],
       ["an image that is no base64", { message: "x", imageData: { base64: "%", mimeType: "image/png" } }],
       ["an image without its type", { message: "x", imageData: { base64: png.toString("base64") } }],
@@ -133,17 +134,20 @@ describe.each(stores)("conversation, on $store", ({ options }) => {
       ["a PDF that is none", { message: "x", fileData: { base64: "aGVsbG8=", mimeType: "application/pdf" } }],
       ["an empty file", { message: "x", fileData: { base64: "", mimeType: "application/pdf" } }]
     ]
-    for (const path of ["/api/message", "/api/message-sync"]) {
-      test.each(refused)(`POST ${path}: 400 for %s`, async (_, body) => {
-        const answer = await runtime.mine("POST", path, body)
-        expect([answer.status, answer.body]).toEqual([400, messageError])
-      })
-
-      test(`POST ${path}: 413 for more than the attachments of one message`, async () => {
-        const answer = await runtime.mine("POST", path, { message: "x".repeat(56 * 1024 * 1024) })
-        expect([answer.status, answer.body]).toEqual([413, messageError])
-      })
+    const refuses = async (path: string, body: unknown) => {
+      const answer = await runtime.mine("POST", path, body)
+      expect([answer.status, answer.body]).toEqual([400, messageError])
     }
+    const refusesMuch = async (path: string) => {
+      const answer = await runtime.mine("POST", path, { message: "x".repeat(56 * 1024 * 1024) })
+      expect([answer.status, answer.body]).toEqual([413, messageError])
+    }
+
+    test.each(refused)("POST /api/message: 400 for %s", (_, body) => refuses("/api/message", body))
+    test.each(refused)("POST /api/message-sync: 400 for %s", (_, body) => refuses("/api/message-sync", body))
+    test("POST /api/message: 413 for more than the attachments of one message", () => refusesMuch("/api/message"))
+    test("POST /api/message-sync: 413 for more than the attachments of one message", () =>
+      refusesMuch("/api/message-sync"))
 
     test("an attachment over 20 MB is refused, one of 20 MB is taken", async () => {
       const image = (bytes: number) => ({

@@ -229,6 +229,7 @@ describe.each(stores)("the WebSocket, on $store", ({ options }) => {
       ["no type", "{}", "invalid_frame"],
       ["an unknown type", { type: "shout" }, "invalid_frame"],
       ["no content", { type: "message", sessionId: "s" }, "invalid_frame"],
+      ["a text longer than any book", { type: "message", content: "x".repeat(1_000_001) }, "invalid_frame"],
       ["a field too many", { type: "message", content: "x", text: "y" }, "invalid_frame"],
       ["a field of another type", { type: "message", content: "x", stream: "yes" }, "invalid_frame"],
       ["an id that cannot be one", { type: "subscribe", sessionId: "a b" }, "invalid_frame"],

@@ -41,8 +41,8 @@ const Processing = Schema.Struct({ status: Schema.Literal("processing"), session
 const errors = [
   messageError(
     400,
-    "The message has no content or too much text, an attachment is not what it says it is or nothing that the model takes, or the agent " +
-      "takes no more sessions."
+    "The message has no content or over 1,000,000 characters, an attachment is not what it says it is or nothing that " +
+      "the model takes, or the agent takes no more sessions."
   ),
   messageError(413, "The body is larger than 56 MiB.")
 ]
