@@ -444,6 +444,8 @@ describe("internal tools", () => {
         }
       ])
       assert.strictEqual((yield* ask({ status: "approved", formData: { other: 1 } })).text, '{"other":1}')
+      assert.match((yield* ask({ status: "approved" })).text, /empty answer/u)
+      assert.match((yield* ask({ status: "approved", formData: {} })).text, /empty answer/u)
       assert.isFalse((yield* ask({ status: "denied" })).success)
       assert.match((yield* ask({ status: "cancelled" })).text, /dismissed/u)
     }).pipe(provided)

@@ -244,10 +244,10 @@ layer(Live, { timeout: "2 minutes", excludeTestServices: true })("listening", (i
         yield* say(turn, 5)
         yield* until(() => live.events.length === 5)
         yield* journal.finish(turn, "completed", { events: [response(session, "done")] })
-      // Only when a later turn ends.
-      const later = turnIn(workspace, session)
-      yield* journal.submit(later, submission(null))
-      yield* journal.finish(later, "completed", { events: [response(session, "done too")] })
+        // Only when a later turn ends.
+        const later = turnIn(workspace, session)
+        yield* journal.submit(later, submission(null))
+        yield* journal.finish(later, "completed", { events: [response(session, "done too")] })
         const late = new Heard()
         const replaying = listen.open(workspace, late)
         yield* replaying.subscribe(session, 0)

@@ -40,7 +40,7 @@ const listening = ({ headers, origin }: Contender) =>
       const socket = new WebSocket(`${origin.replace(/^http/u, "ws")}/ws`, { headers })
       const waiting = new Map<string, (event: string) => void>()
       socket.on("message", (data) => {
-        const { data: about, event } = decode(String(data))
+        const { data: about, event } = decode(Buffer.isBuffer(data) ? data.toString("utf8") : "")
         if (event !== "response" && event !== "error") return
         waiting.get(about.sessionId ?? "")?.(event)
       })

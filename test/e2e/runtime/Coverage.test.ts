@@ -32,6 +32,24 @@ test("every documented status of every route has a test", async () => {
   expect(untested).toEqual([])
 })
 
+test("numbers of queries and bodies that may be absent are described as what they are", () => {
+  const described = (path: string, method: string) =>
+    operations.find((operation) => operation.path === path && operation.method === method)?.operation
+  for (const path of ["/api/search/messages", "/api/memory"]) {
+    const numbers = described(path, "GET")?.parameters.filter(({ name }) => name === "limit" || name === "offset")
+    expect(numbers).toEqual([
+      expect.objectContaining({
+        schema: { type: "integer", minimum: 1, maximum: expect.any(Number), default: expect.any(Number) }
+      }),
+      expect.objectContaining({ schema: { type: "integer", minimum: 0, default: 0 } })
+    ])
+  }
+  for (const path of ["/api/reset", "/api/sessions"]) {
+    expect(described(path, "POST")?.requestBody).toMatchObject({ required: false })
+  }
+  expect(described("/api/message", "POST")?.requestBody).toMatchObject({ required: true })
+})
+
 test("every route has an operation id of its own and a summary", () => {
   expect(operations.length).toBeGreaterThan(30)
   const ids = operations.map(({ operation }) => operation.operationId)

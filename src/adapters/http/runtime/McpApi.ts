@@ -1,6 +1,7 @@
 import { Schema } from "effect"
 import { HttpApiEndpoint, HttpApiGroup, OpenApi } from "effect/http-api"
 import { McpServerConfig } from "../../../domain/agent/AgentConfig.ts"
+import { bodyMayBeAbsent } from "./Described.ts"
 import { BodyMayBeAbsent } from "./envelopes/Envelope.ts"
 import { messageError } from "./envelopes/MessageEnvelope.ts"
 
@@ -137,6 +138,7 @@ export const McpApi = HttpApiGroup.make("mcp")
       .annotateMerge(
         OpenApi.annotations({
           identifier: "executeMcpServerTool",
+          transform: bodyMayBeAbsent,
           summary: "Run a tool",
           description: "At once, without an approval."
         })

@@ -1,6 +1,7 @@
 import { Schema } from "effect"
 import { HttpApiEndpoint, HttpApiGroup, HttpApiSchema, OpenApi } from "effect/http-api"
 import { Memory, MemoryChanges, MemorySource, NewMemory } from "../../../domain/memory/Memory.ts"
+import { numbersInQuery } from "./Described.ts"
 import { RefusesBy } from "./envelopes/Envelope.ts"
 import { NotFoundWire } from "./envelopes/NotFoundEnvelope.ts"
 import { refuseByValidation, ValidationWire } from "./envelopes/ValidationEnvelope.ts"
@@ -42,11 +43,7 @@ export const MemoryApi = HttpApiGroup.make("memory")
     HttpApiEndpoint.get("listMemories", "/api/memory", {
       query: {
         ...Filters,
-        limit: Schema.optionalKey(
-          Schema.Int.check(Schema.isGreaterThan(0), Schema.isLessThanOrEqualTo(longestPage)).pipe(
-            Schema.annotateKey({ description: "By default 100." })
-          )
-        ),
+        limit: Schema.optionalKey(Schema.Int.check(Schema.isGreaterThan(0), Schema.isLessThanOrEqualTo(longestPage))),
         offset: Schema.optionalKey(Schema.Int.check(Schema.isGreaterThanOrEqualTo(0)))
       },
       success: Schema.Struct({
@@ -55,7 +52,16 @@ export const MemoryApi = HttpApiGroup.make("memory")
         count: Schema.Int.annotate({ description: "How many this answer has." })
       }),
       error: [ValidationWire]
-    }).annotateMerge(OpenApi.annotations({ identifier: "listMemories", summary: "list memories" })),
+    }).annotateMerge(
+      OpenApi.annotations({
+        identifier: "listMemories",
+        summary: "list memories",
+        transform: numbersInQuery({
+          limit: { minimum: 1, maximum: longestPage, default: 100 },
+          offset: { minimum: 0, default: 0 }
+        })
+      })
+    ),
     HttpApiEndpoint.get("countMemories", "/api/memory/count", {
       query: Filters,
       success: Schema.Struct({ ok: Schema.Literal(true), count: Schema.Int }),

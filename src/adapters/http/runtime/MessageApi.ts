@@ -2,6 +2,7 @@ import { Schema } from "effect"
 import { HttpApiEndpoint, HttpApiGroup, HttpApiSchema, OpenApi } from "effect/http-api"
 import { longestText } from "../../../domain/conversation/Message.ts"
 import { SessionId } from "../../../domain/conversation/Session.ts"
+import { bodyMayBeAbsent } from "./Described.ts"
 import { BodyLimit, BodyMayBeAbsent } from "./envelopes/Envelope.ts"
 import { messageError } from "./envelopes/MessageEnvelope.ts"
 
@@ -92,7 +93,8 @@ export const MessageApi = HttpApiGroup.make("messages").add(
       OpenApi.annotations({
         identifier: "resetConversation",
         summary: "forget the messages of a session",
-        description: "What runs or waits in it ends first, each with an `error` of code `cancelled`."
+        description: "What runs or waits in it ends first, each with an `error` of code `cancelled`.",
+        transform: bodyMayBeAbsent
       })
     )
     .annotate(BodyMayBeAbsent, true),

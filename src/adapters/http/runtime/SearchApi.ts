@@ -1,6 +1,7 @@
 import { Schema } from "effect"
 import { HttpApiEndpoint, HttpApiGroup, OpenApi } from "effect/http-api"
 import { Message, MessageRole } from "../../../domain/conversation/Message.ts"
+import { numbersInQuery } from "./Described.ts"
 import { messageError } from "./envelopes/MessageEnvelope.ts"
 
 /** Characters. */
@@ -39,11 +40,7 @@ export const SearchApi = HttpApiGroup.make("search").add(
       q: Phrase,
       sessionId: Schema.optionalKey(Schema.String),
       role: Schema.optionalKey(MessageRole),
-      limit: Schema.optionalKey(
-        Schema.Int.check(Schema.isBetween({ minimum: 1, maximum: longestPage })).pipe(
-          Schema.annotateKey({ description: "By default 20." })
-        )
-      ),
+      limit: Schema.optionalKey(Schema.Int.check(Schema.isBetween({ minimum: 1, maximum: longestPage }))),
       offset: Schema.optionalKey(Schema.Int.check(Schema.isGreaterThanOrEqualTo(0)))
     },
     success: Schema.Struct({
@@ -58,7 +55,11 @@ export const SearchApi = HttpApiGroup.make("search").add(
     OpenApi.annotations({
       identifier: "searchMessages",
       summary: "search messages",
-      description: "Messages that have the phrase in its own case come first, then those in any case; newest first."
+      description: "Messages that have the phrase in its own case come first, then those in any case; newest first.",
+      transform: numbersInQuery({
+        limit: { minimum: 1, maximum: longestPage, default: 20 },
+        offset: { minimum: 0, default: 0 }
+      })
     })
   ),
   HttpApiEndpoint.get("searchSessions", "/api/search/sessions", {

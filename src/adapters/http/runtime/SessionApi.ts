@@ -2,6 +2,7 @@ import { Schema } from "effect"
 import { HttpApiEndpoint, HttpApiGroup, HttpApiSchema, OpenApi } from "effect/http-api"
 import { Message } from "../../../domain/conversation/Message.ts"
 import { Session, SessionId, SessionTitle } from "../../../domain/conversation/Session.ts"
+import { bodyMayBeAbsent } from "./Described.ts"
 import { BodyMayBeAbsent } from "./envelopes/Envelope.ts"
 import { messageError } from "./envelopes/MessageEnvelope.ts"
 
@@ -36,7 +37,8 @@ export const SessionApi = HttpApiGroup.make("sessions").add(
         summary: "create a session",
         description:
           "The agent's `sessions.maxSessions` bounds how many sessions were active within `sessions.sessionTTL`. Idle " +
-          "ones take no room and keep their history. The body may be absent."
+          "ones take no room and keep their history. The body may be absent.",
+        transform: bodyMayBeAbsent
       })
     )
     .annotate(BodyMayBeAbsent, true),

@@ -25,8 +25,10 @@ export const askUser = internalTool({
   run: ({ options, question }, { elicit }) =>
     Effect.map(elicit({ message: question, schema: formOf(options) }), ({ formData, status }) => {
       if (status === "approved") {
-        const answer = formData?.["answer"]
-        return done(typeof answer === "string" ? answer : JSON.stringify(formData ?? {}))
+        if (formData === undefined || Object.keys(formData).length === 0)
+          return failed("The user sent an empty answer.")
+        const { answer } = formData
+        return done(typeof answer === "string" ? answer : JSON.stringify(formData))
       }
       return failed(
         status === "denied"
