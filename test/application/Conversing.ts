@@ -3,6 +3,7 @@ import { TestClock } from "effect/testing"
 import * as IdsLive from "../../src/adapters/crypto/IdsLive.ts"
 import * as InMemoryLive from "../../src/adapters/inmemory/InMemoryLive.ts"
 import * as TurnRunnerInMemory from "../../src/adapters/inmemory/TurnRunnerInMemory.ts"
+import { RunningAgents } from "../../src/application/agent/RunningAgents.ts"
 import type { AgentTool, ToolOutcome } from "../../src/application/conversation/AgentTool.ts"
 import { AgentTools } from "../../src/application/conversation/AgentTools.ts"
 import { AskModel } from "../../src/application/conversation/AskModel.ts"
@@ -84,6 +85,9 @@ export const conversing = (
     readonly tools?: ReadonlyArray<AgentTool>
     readonly agent?: object
     readonly maxInputTokens?: number
+    /** What of the journal, or of the running agents, is another. */
+    readonly journal?: (real: TurnJournal["Service"]) => Partial<TurnJournal["Service"]>
+    readonly running?: (real: RunningAgents["Service"]) => Partial<RunningAgents["Service"]>
   } = {}
 ) => {
   const script = [...(options.script ?? [])]
@@ -128,13 +132,21 @@ export const conversing = (
     }),
     Layer.succeed(EffectiveLlm, { of: (_workspace, llm) => Effect.succeed(llm) }),
     Layer.succeed(Tokenizer, { count: (text) => Math.ceil(text.length / 4) }),
-    Layer.provide(agents, Layer.succeed(McpConnector, { connect: unused })),
+    Layer.effect(
+      RunningAgents,
+      Effect.map(RunningAgents, (real) => RunningAgents.of({ ...real, ...options.running?.(real) }))
+    ).pipe(Layer.provide(agents), Layer.provide(Layer.succeed(McpConnector, { connect: unused }))),
     IdsLive.layer
   )
   const layer = TurnRunnerInMemory.layer.pipe(
     Layer.provideMerge(RunTurn.layer),
     Layer.provideMerge(Layer.merge(AskModel.layer, CallTools.layer)),
-    Layer.provideMerge(Layer.merge(InMemoryLive.layer, Fakes))
+    Layer.provideMerge(
+      Layer.effect(
+        TurnJournal,
+        Effect.map(TurnJournal, (real) => TurnJournal.of({ ...real, ...options.journal?.(real) }))
+      ).pipe(Layer.provideMerge(Layer.merge(InMemoryLive.layer, Fakes)))
+    )
   )
   return { layer, asked, closed: () => closed }
 }

@@ -5,25 +5,28 @@ import { TurnJournal } from "../../application/ports/storage/TurnJournal.ts"
 /** A turn that has run for so long without being started by anybody is started by everybody. */
 const interval = Duration.seconds(5)
 
+/** So many rounds later it is started once more: that start may have failed too. One that runs is not started again. */
+const again = 6
+
 /**
  * Starts the turns whose process died between the message that it stored and the start of its turn. A turn is left to
- * those who submitted it for one round, and started by this process once: it runs until it has ended.
+ * those who submitted it for one round, and then started by this process now and then, until it has ended.
  */
 export const layer = Layer.effectDiscard(
   Effect.gen(function* () {
     const journal = yield* TurnJournal
     const runner = yield* TurnRunner
 
-    /** The turns of the last round, true for those that this process has started. */
-    let known = new Map<string, boolean>()
+    /** The turns of the last round, with the rounds that they have been there for. */
+    let known = new Map<string, number>()
 
     const round = Effect.gen(function* () {
-      const seen = new Map<string, boolean>()
+      const seen = new Map<string, number>()
       for (const turn of yield* journal.running) {
         const key = JSON.stringify([turn.workspace, turn.session, turn.turn])
-        const started = known.get(key)
-        if (started === false) yield* runner.start(turn)
-        seen.set(key, started !== undefined)
+        const rounds = known.get(key) ?? 0
+        if (rounds % again === 1) yield* runner.start(turn)
+        seen.set(key, rounds + 1)
       }
       known = seen
     })

@@ -14,8 +14,8 @@ export const layer = Layer.effect(
     const runTurn = yield* RunTurn
     const scope = yield* Effect.scope
 
-    /** Every turn that was started, with its wake-ups while it runs. */
-    const started = new Map<string, WakeUps.WakeUps | undefined>()
+    /** The turns that run, with their wake-ups. One that is started after its end finds that in the journal. */
+    const started = new Map<string, WakeUps.WakeUps>()
 
     const stepsOf = (wakeUps: WakeUps.WakeUps): TurnSteps => {
       const results = new Map<string, unknown>()
@@ -48,7 +48,7 @@ export const layer = Layer.effect(
         const wakeUps = WakeUps.make()
         started.set(key, wakeUps)
         return untilItEnds(turn, runTurn.run(turn, stepsOf(wakeUps))).pipe(
-          Effect.ensuring(Effect.sync(() => void started.set(key, undefined))),
+          Effect.ensuring(Effect.sync(() => void started.delete(key))),
           Effect.flatMap(Option.match({ onNone: () => Effect.void, onSome: start })),
           Effect.forkIn(scope),
           Effect.asVoid

@@ -53,17 +53,17 @@ export const layer = Layer.effect(
     return AllowedTools.of({
       allow: Effect.fn("AllowedTools.allow")(function* (organizationId, place, tool) {
         const row = { ...placeOf(organizationId, place), tool: storable(tool) }
-        yield* Effect.catch(allowTool(row), toDefect)
+        yield* Effect.catch(briefly(allowTool(row)), toDefect)
       }),
       of: Effect.fn("AllowedTools.of")(function* (organizationId, place) {
         const rows = yield* Effect.catch(briefly(toolsOf(placeOf(organizationId, place))), toDefect)
         return new Set(rows.map(({ tool }) => tool))
       }),
       forgetSession: Effect.fn("AllowedTools.forgetSession")(function* (organizationId, sessionId) {
-        yield* Effect.catch(forgetSession({ organizationId, sessionId }), toDefect)
+        yield* Effect.catch(briefly(forgetSession({ organizationId, sessionId })), toDefect)
       }),
       forgetAgent: Effect.fn("AllowedTools.forgetAgent")(function* (organizationId, agentId) {
-        yield* Effect.catch(forgetAgent({ organizationId, agentId }), toDefect)
+        yield* Effect.catch(briefly(forgetAgent({ organizationId, agentId })), toDefect)
       })
     })
   })

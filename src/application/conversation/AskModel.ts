@@ -23,6 +23,7 @@ import type { ModelCapabilities } from "./ModelCapabilities.ts"
 import { contextOf, cutOf, type ModelContext } from "./ModelContext.ts"
 import { ModelMessages } from "./ModelMessages.ts"
 import { TurnCancelled, TurnFailed } from "./TurnStopped.ts"
+import { whenStoreIsBack } from "./WhenStoreIsBack.ts"
 
 /** One answer of a model, as the journal remembers it. */
 export const Answer = Schema.Struct({
@@ -205,15 +206,22 @@ export class AskModel extends Context.Service<
           )
         }
         if (answer.toolCalls.length > 0) {
-          const isFirst = yield* journal.record(turn, key, {
-            messages: [messageOf(answer, llm)],
-            events: answer.toolCalls.map(({ arguments: text, id, name }): SessionEvent => ({
-              event: "toolCall",
-              data: { toolName: name, args: shownArguments(text), callId: detach(id), sessionId: turn.session }
-            })),
-            memo: answer
-          })
-          if (!isFirst) return yield* new TurnCancelled()
+          const isFirst = yield* whenStoreIsBack(
+            journal.record(turn, key, {
+              messages: [messageOf(answer, llm)],
+              events: answer.toolCalls.map(({ arguments: text, id, name }): SessionEvent => ({
+                event: "toolCall",
+                data: { toolName: name, args: shownArguments(text), callId: detach(id), sessionId: turn.session }
+              })),
+              memo: answer
+            })
+          )
+          if (!isFirst) {
+            // Another process has asked too, or this one has written it and was not told: what is there counts.
+            const known = yield* journal.recorded(turn, key)
+            if (Option.isNone(known)) return yield* new TurnCancelled()
+            return yield* Effect.orDie(decodeAnswer(known.value))
+          }
         }
         return answer
       })

@@ -3,6 +3,7 @@ import { toolDecision, type ToolDecision } from "../../domain/agent/ToolPolicy.t
 import { detach } from "../../domain/completion/Continuation.ts"
 import { type ApprovalAnswer, ApprovalId } from "../../domain/conversation/Approval.ts"
 import type { Message, ToolCall } from "../../domain/conversation/Message.ts"
+import type { TurnRef } from "../../domain/conversation/Turn.ts"
 import type { RunningAgent } from "../agent/RunningAgents.ts"
 import { Ids } from "../ports/runtime/Ids.ts"
 import { AllowedTools } from "../ports/storage/AllowedTools.ts"
@@ -11,6 +12,7 @@ import type { AgentTool, ToolCallContext, ToolOutcome } from "./AgentTool.ts"
 import { shownArguments } from "./AskModel.ts"
 import { ensureRunning, type TurnScope, unlessCancelled } from "./TurnScope.ts"
 import type { TurnCancelled } from "./TurnStopped.ts"
+import { isStoreUnavailable, whenStoreIsBack } from "./WhenStoreIsBack.ts"
 
 /** The calls of one answer. */
 export interface ToolCalls {
@@ -61,6 +63,14 @@ export class CallTools extends Context.Service<
         })
       })
 
+      /** Until when a person may answer: the same however often the turn is taken up. */
+      const deadlineOf = Effect.fnUntraced(function* (turn: TurnRef, key: string, timeout: number) {
+        const until = timeout + (yield* Clock.currentTimeMillis)
+        if (yield* journal.record(turn, key, { memo: until })) return until
+        const known = Option.filter(yield* journal.recorded(turn, key), (memo) => typeof memo === "number")
+        return Option.getOrElse(known, () => until)
+      })
+
       /** Asks for all at once, and waits for each; gives what was answered. Unanswered ones are denied in time. */
       const confirmed = Effect.fnUntraced(function* (
         { agent, round, scope }: ToolCalls,
@@ -70,10 +80,7 @@ export class CallTools extends Context.Service<
         const { allowedToolsStorage, timeout } = agent.config.toolConfirmation
         if (asked.length === 0) return new Map<number, ApprovalAnswer>()
         const key = `approvals-${round}`
-        const now = yield* Clock.currentTimeMillis
-        yield* journal.record(turn, key, { memo: now + timeout })
-        const deadline = Option.filter(yield* journal.recorded(turn, key), (memo) => typeof memo === "number")
-        const until = Option.getOrElse(deadline, () => now + timeout)
+        const until = yield* deadlineOf(turn, key, timeout)
         for (const { call, place } of asked) {
           yield* journal.ask(turn, {
             approvalId: approvalId(scope, round, place),
@@ -86,7 +93,7 @@ export class CallTools extends Context.Service<
         }
 
         const answers = new Map<number, ApprovalAnswer>()
-        for (let look = 1; ; look++) {
+        while (true) {
           yield* ensureRunning(scope)
           for (const { place } of asked) {
             if (answers.has(place)) continue
@@ -95,7 +102,7 @@ export class CallTools extends Context.Service<
           }
           if (answers.size === asked.length) break
           const left = until - (yield* Clock.currentTimeMillis)
-          if (left > 0) yield* steps.wait(`${key}-${look}`, left)
+          if (left > 0) yield* steps.wait(key, left)
           else {
             const late = asked.filter(({ place }) => !answers.has(place))
             yield* Effect.forEach(
@@ -122,7 +129,7 @@ export class CallTools extends Context.Service<
           const id = ApprovalId.make(
             `${turn.turn}.${round}.${place}.${serverName === undefined ? "form" : yield* ids.next}`
           )
-          const until = timeout + (yield* Clock.currentTimeMillis)
+          const until = yield* deadlineOf(turn, `until-${id}`, timeout)
           yield* journal.ask(turn, {
             approvalId: id,
             type: "elicitation",
@@ -132,7 +139,7 @@ export class CallTools extends Context.Service<
             metadata: { message, schema, ...(serverName === undefined ? {} : { serverName }) }
           })
           while (true) {
-            const answer = yield* journal.answered(turn, id)
+            const answer = yield* whenStoreIsBack(journal.answered(turn, id))
             if (Option.isSome(answer)) return answer.value
             const left = until - (yield* Clock.currentTimeMillis)
             if (left > 0) yield* Effect.raceFirst(steps.woken, Effect.sleep(Math.min(left, lookAgainAfter)))
@@ -147,21 +154,23 @@ export class CallTools extends Context.Service<
 
       const written = ({ round, scope: { turn } }: ToolCalls, { call, place }: Placed, outcome: ToolOutcome) =>
         Effect.flatMap(ids.next, (id) =>
-          journal.record(turn, resultKey(round, place), {
-            messages: [{ id, role: "tool", content: contentOf(outcome), toolCallId: call.id, name: call.name }],
-            events: [
-              {
-                event: "toolResult",
-                data: {
-                  toolName: call.name,
-                  callId: detach(call.id),
-                  success: outcome.success,
-                  sanitized: { content: outcome.content, meta: outcome.meta },
-                  sessionId: turn.session
+          whenStoreIsBack(
+            journal.record(turn, resultKey(round, place), {
+              messages: [{ id, role: "tool", content: contentOf(outcome), toolCallId: call.id, name: call.name }],
+              events: [
+                {
+                  event: "toolResult",
+                  data: {
+                    toolName: call.name,
+                    callId: detach(call.id),
+                    success: outcome.success,
+                    sanitized: { content: outcome.content, meta: outcome.meta },
+                    sessionId: turn.session
+                  }
                 }
-              }
-            ]
-          })
+              ]
+            })
+          )
         )
 
       const call = Effect.fn("CallTools.call")(function* (calls: ToolCalls, decided: Decided) {
@@ -169,19 +178,33 @@ export class CallTools extends Context.Service<
         const { turn } = scope
         const { place } = decided
         const isDone = Effect.map(journal.recorded(turn, resultKey(round, place)), Option.isSome)
+        const begun = `tool-${round}-${place}-begun`
         if (decided.tool === undefined) {
-          yield* written(calls, decided, refused(decided.refusal))
+          // Whatever forbids it now, or is missing: a process that has died may have run it before.
+          const hasBegun = Option.isSome(yield* journal.recorded(turn, begun))
+          yield* written(calls, decided, refused(hasBegun ? unknownOutcome : decided.refusal))
           return
         }
         const { args, tool } = decided
-        const isFirst = yield* journal.record(turn, `tool-${round}-${place}-begun`, {})
+        const isFirst = yield* journal.record(turn, begun, {})
         if (!isFirst) {
           if (yield* isDone) return
           yield* ensureRunning(scope)
         }
         const outcome =
           isFirst || tool.isIdempotent
-            ? yield* tool.run(args, { turn, callId: detach(decided.call.id), elicit: elicit(calls, place) })
+            ? yield* tool
+                .run(args, { turn, callId: detach(decided.call.id), elicit: elicit(calls, place) })
+                .pipe(
+                  Effect.catchDefect((defect) =>
+                    isStoreUnavailable(defect)
+                      ? Effect.die(defect)
+                      : Effect.as(
+                          Effect.logError("A tool failed because of a defect.", { tool: tool.name, ...turn }, defect),
+                          refused(defective)
+                        )
+                  )
+                )
             : refused(unknownOutcome)
         yield* written(calls, decided, outcome)
       })
@@ -261,6 +284,9 @@ const denied = ({ status }: ApprovalAnswer): string =>
   status === "cancelled"
     ? "The user dismissed the question whether this tool may run, so it did not run."
     : "This call was not approved: the user denied it, or nobody answered in time. The tool did not run."
+
+const defective =
+  "The tool failed inside the service. It may have done its work or not: find out what happened before you repeat it."
 
 const unknownOutcome =
   "The outcome is unknown: the process that ran this call ended before the result arrived. The tool may have done its " +

@@ -7,7 +7,6 @@ import { RunningAgents } from "../agent/RunningAgents.ts"
 import { EffectiveLlm } from "../llm/EffectiveLlm.ts"
 import { Ids } from "../ports/runtime/Ids.ts"
 import type { TurnSteps } from "../ports/runtime/TurnRunner.ts"
-import { StoreUnavailable } from "../ports/storage/StoreUnavailable.ts"
 import { type Entry, TurnJournal, type TurnRecord } from "../ports/storage/TurnJournal.ts"
 import { AgentTools } from "./AgentTools.ts"
 import { AskModel, messageOf } from "./AskModel.ts"
@@ -16,6 +15,7 @@ import { Instructions } from "./Instructions.ts"
 import { References } from "./References.ts"
 import { ensureRunning, type TurnScope, unlessCancelled } from "./TurnScope.ts"
 import { TurnCancelled, TurnFailed } from "./TurnStopped.ts"
+import { isStoreUnavailable, whenStoreIsBack } from "./WhenStoreIsBack.ts"
 
 /**
  * A whole turn (decisions 6), from its user message to its one `response` or `error`. All that it does is in the
@@ -62,9 +62,12 @@ export class RunTurn extends Context.Service<
       const converse = Effect.fnUntraced(function* (scope: TurnScope, record: TurnRecord) {
         const { steps, turn } = scope
         if (record.cancelRequested) return yield* new TurnCancelled()
-        const agent = yield* Effect.mapError(
-          agents.of(turn.workspace),
-          ({ message }) => new TurnFailed({ code: "agent_not_runnable", message, recoverable: false })
+        const agent = yield* unlessCancelled(
+          scope,
+          Effect.mapError(
+            agents.of(turn.workspace),
+            ({ message }) => new TurnFailed({ code: "agent_not_runnable", message, recoverable: false })
+          )
         )
         yield* unlessCancelled(scope, attachReferences(scope, record))
         const { maxIterations } = agent.config.llm
@@ -159,7 +162,7 @@ export class RunTurn extends Context.Service<
                 )
           )
         )
-        const next = yield* journal.finish(turn, ending.status, ending.entry)
+        const next = yield* whenStoreIsBack(journal.finish(turn, ending.status, ending.entry))
         yield* Effect.logInfo("Turn", {
           turn: turn.turn,
           session: turn.session,
@@ -197,8 +200,6 @@ const internalError = {
   message: "The turn failed inside the service. The session can be used at once; the log says why.",
   recoverable: true
 }
-
-const isStoreUnavailable = Schema.is(StoreUnavailable)
 
 /** What all answers of the turn used. */
 const sum = (used: ReadonlyArray<TokenUsage>): TokenUsage =>

@@ -61,12 +61,18 @@ export class SendMessage extends Context.Service<
           const parts = yield* attachments.store(workspace, session, attached)
           const text: ReadonlyArray<ContentPart> = content === "" ? [] : [{ type: "text", text: content }]
           const turn: TurnRef = { workspace, session, turn: TurnId.make(yield* ids.next) }
-          const { position } = yield* journal.submit(turn, {
-            message: { id: turn.turn, role: "user", content: parts.length === 0 ? content : [...text, ...parts] },
-            stream,
-            caller
-          })
-          if (position === 0) yield* runner.start(turn)
+          // Whoever sent it may leave at any moment: what is stored is started.
+          const position = yield* Effect.uninterruptible(
+            Effect.gen(function* () {
+              const { position } = yield* journal.submit(turn, {
+                message: { id: turn.turn, role: "user", content: parts.length === 0 ? content : [...text, ...parts] },
+                stream,
+                caller
+              })
+              if (position === 0) yield* runner.start(turn)
+              return position
+            })
+          )
           return { turn, position }
         })
       })

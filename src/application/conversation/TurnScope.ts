@@ -3,6 +3,7 @@ import type { TurnRef } from "../../domain/conversation/Turn.ts"
 import type { TurnSteps } from "../ports/runtime/TurnRunner.ts"
 import type { TurnJournal } from "../ports/storage/TurnJournal.ts"
 import { TurnCancelled } from "./TurnStopped.ts"
+import { isStoreUnavailable } from "./WhenStoreIsBack.ts"
 
 /** A turn that runs, with those who run and record it. */
 export interface TurnScope {
@@ -19,6 +20,13 @@ export const ensureRunning = ({ journal, turn }: TurnScope): Effect.Effect<void,
       : Effect.fail(new TurnCancelled())
   )
 
+/** A store that is away says nothing of it: whoever only looks looks again. */
+const look = (scope: TurnScope): Effect.Effect<void, TurnCancelled> =>
+  Effect.catchDefect(
+    Effect.suspend(() => ensureRunning(scope)),
+    (defect) => (isStoreUnavailable(defect) ? Effect.void : Effect.die(defect))
+  )
+
 /** Interrupts what runs for a turn as soon as that is cancelled. */
 export const unlessCancelled = <A, E, R>(
   scope: TurnScope,
@@ -26,9 +34,7 @@ export const unlessCancelled = <A, E, R>(
 ): Effect.Effect<A, E | TurnCancelled, R> =>
   Effect.raceFirst(
     effect,
-    Effect.forever(
-      Effect.raceFirst(scope.steps.woken, Effect.sleep(lookAgainAfter)).pipe(Effect.andThen(ensureRunning(scope)))
-    )
+    Effect.forever(Effect.raceFirst(scope.steps.woken, Effect.sleep(lookAgainAfter)).pipe(Effect.andThen(look(scope))))
   )
 
 /** Wake-ups are what tells; this is for one that got lost. */
