@@ -274,6 +274,42 @@ describe("an approval", () => {
     }).pipe(Effect.provide(layer))
   })
 
+  it.effect("holds up no call that needs none", () => {
+    const { layer } = conversing({
+      agent: { toolConfirmation: { timeout: 60_000, toolPolicies: { alwaysAllow: ["free"] } } },
+      script: [calls(["add", {}], ["free", {}]), says("Done.")],
+      tools: ["add", "free"].map((name) => tool(name, () => Effect.succeed(outcome(name))))
+    })
+    return Effect.gen(function* () {
+      const { events, send } = yield* newSession
+      yield* send("Go")
+      yield* TestClock.adjust(100)
+      assert.deepStrictEqual(namesOf(yield* events), [
+        "thinking",
+        "toolCall",
+        "toolCall",
+        "approvalRequest",
+        "toolResult"
+      ])
+    }).pipe(Effect.provide(layer))
+  })
+
+  it.effect("that is never given because the turn is cancelled leaves a tool that did not run", () => {
+    const { asked, layer } = asking({ timeout: 60_000 })
+    return Effect.gen(function* () {
+      const { ended, send, session, workspace } = yield* newSession
+      const turn = yield* send("Add")
+      yield* TestClock.adjust(100)
+      yield* (yield* TurnJournal).cancel(workspace, session)
+      yield* (yield* TurnRunner).wake(turn)
+      const events = yield* ended()
+      assert.deepStrictEqual(namesOf(events).slice(-2), ["toolResult", "error"])
+      yield* send("And now?")
+      yield* ended(2)
+      assert.include(JSON.stringify(asked[1]?.request.messages), "cancelled before this tool ran")
+    }).pipe(Effect.provide(layer))
+  })
+
   it.effect("is not asked for where the agent denies every tool", () => {
     const { layer } = asking({ mode: "auto-deny" })
     return Effect.gen(function* () {

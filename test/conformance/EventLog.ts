@@ -134,6 +134,26 @@ export const eventLogSuite = (
       })
     )
 
+    it.effect("says how the turns of a session end that is removed", () =>
+      Effect.gen(function* () {
+        const log = yield* EventLog
+        const journal = yield* TurnJournal
+        const turn = yield* running()
+        const { session, workspace } = turn
+        yield* journal.submit(turnIn(workspace, session), submission(null))
+        yield* log.append(turn, [chunk(session, "a")])
+        const last = yield* log.last(workspace, session)
+        yield* (yield* Sessions).remove(workspace, session)
+        assert.deepStrictEqual(
+          (yield* log.after(workspace, session, last, 10)).map(({ event, id }) => [id, event.event]),
+          [
+            [last + 1, "error"],
+            [last + 2, "error"]
+          ]
+        )
+      })
+    )
+
     it.effect("goes on with its numbers in a session that is made again", () =>
       Effect.gen(function* () {
         const log = yield* EventLog
@@ -142,14 +162,14 @@ export const eventLogSuite = (
         const { session, workspace } = turn
         yield* log.append(turn, [chunk(session, "a"), chunk(session, "b")])
         yield* sessions.remove(workspace, session)
-        assert.deepStrictEqual(yield* allEvents(workspace, session), [])
+        assert.deepStrictEqual(namesOf(yield* allEvents(workspace, session)), ["error"])
         assert.strictEqual(yield* log.last(workspace, session), 0)
         yield* log.append(turn, [chunk(session, "of one that is gone")])
         yield* sessions.open(workspace, session)
         yield* sessions.rename(workspace, session, "again")
         assert.deepStrictEqual(
-          (yield* allEvents(workspace, session)).map(({ event, id }) => [id, event.event]),
-          [[3, "sessionTitleUpdated"]]
+          (yield* log.after(workspace, session, 3, 10)).map(({ event, id }) => [id, event.event]),
+          [[4, "sessionTitleUpdated"]]
         )
       })
     )

@@ -16,6 +16,8 @@ export class Conversations extends Context.Service<
     /** The sessions of a workspace that are there. */
     readonly sessionsOf: (workspace: OrganizationId) => ReadonlyArray<StoredSession>
     readonly find: (workspace: OrganizationId, id: SessionId) => StoredSession | undefined
+    /** Also of one that was removed: how its turns ended. */
+    readonly eventsOf: (workspace: OrganizationId, id: SessionId) => StoredSession["events"]
     readonly open: (
       workspace: OrganizationId,
       id: SessionId
@@ -88,6 +90,7 @@ export class Conversations extends Context.Service<
           const stored = workspaces.get(workspace)?.get(id)
           return stored?.isRemoved === false ? stored : undefined
         },
+        eventsOf: (workspace, id) => workspaces.get(workspace)?.get(id)?.events ?? [],
         open,
         append,
         wakeUps,

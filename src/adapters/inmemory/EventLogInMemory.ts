@@ -5,7 +5,7 @@ import { Conversations } from "./Conversations.ts"
 export const layer = Layer.effect(
   EventLog,
   Effect.gen(function* () {
-    const { append, find, wakeUps } = yield* Conversations
+    const { append, eventsOf, find, wakeUps } = yield* Conversations
 
     return EventLog.of({
       append: Effect.fnUntraced(function* ({ session, turn, workspace }, events) {
@@ -14,7 +14,7 @@ export const layer = Layer.effect(
       }),
       after: (workspace, session, id, limit) =>
         Effect.sync(() =>
-          (find(workspace, session)?.events ?? [])
+          eventsOf(workspace, session)
             .filter((logged) => logged.id > id)
             .slice(0, limit)
             .map((logged) => ({ id: logged.id, session, event: logged.event }))

@@ -91,15 +91,16 @@ export const layer = Layer.effect(
         yield* append(stored, { events })
         return Option.some(ran)
       }),
-      remove: (workspace, id) =>
-        Effect.sync(() => {
-          const stored = find(workspace, id)
-          if (stored === undefined) return Option.none()
-          const ran = Option.toArray(runningTurn(stored)).map(({ ref }) => ref)
-          stored.isRemoved = true
-          if (currents.get(workspace) === id) currents.delete(workspace)
-          return Option.some(ran)
-        }),
+      remove: Effect.fnUntraced(function* (workspace, id) {
+        const stored = find(workspace, id)
+        if (stored === undefined) return Option.none()
+        const ran = Option.toArray(runningTurn(stored)).map(({ ref }) => ref)
+        stored.isRemoved = true
+        stored.events = []
+        if (currents.get(workspace) === id) currents.delete(workspace)
+        yield* append(stored, { events: [...stored.turns.values()].filter(isOpen).map(() => cancelled(id)) })
+        return Option.some(ran)
+      }),
       current: (workspace) => Effect.sync(() => Option.fromUndefinedOr(currents.get(workspace))),
       load: (workspace, id) =>
         Effect.sync(() => {

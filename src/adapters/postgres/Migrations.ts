@@ -14,6 +14,7 @@ import conversations from "./migrations/0010_conversations.ts"
 import allowedTools from "./migrations/0011_allowed_tools.ts"
 import cluster from "./migrations/0012_cluster.ts"
 import keptChunks from "./migrations/0013_kept_chunks.ts"
+import endsOfRemoved from "./migrations/0014_ends_of_removed.ts"
 
 const migrate = Migrator.make({})
 
@@ -35,7 +36,8 @@ export const run = migrate({
     "0010_conversations": conversations,
     "0011_allowed_tools": allowedTools,
     "0012_cluster": cluster,
-    "0013_kept_chunks": keptChunks
+    "0013_kept_chunks": keptChunks,
+    "0014_ends_of_removed": endsOfRemoved
   }),
   table: "schema_migrations"
 }).pipe(Effect.catchTag("SqlError", toDefect), Effect.orDie)

@@ -102,9 +102,10 @@ export const layer = Layer.effect(
     })
 
     const removeSession = SqlSchema.findOne({
-      Request: Schema.Struct(InSession),
-      Result: Schema.Struct({ ran: Ran }),
-      execute: ({ session, workspace }) => sql`SELECT remove_session(${workspace}, ${session}) AS ran`
+      Request: Schema.Struct({ ...InSession, ending: StoredEvent }),
+      Result: Schema.Struct({ ran: Ran, ...Logged }),
+      execute: ({ ending, session, workspace }) => sql`
+        SELECT * FROM remove_session(${workspace}, ${session}, ${ending})`
     })
 
     const currentSession = SqlSchema.findAll({
@@ -204,13 +205,14 @@ export const layer = Layer.effect(
         yield* notices.appended(workspace, session, logged)
         return refs(workspace, session, ran)
       }),
-      remove: Effect.fn("Sessions.remove")((workspace, session) =>
-        longer(removeSession({ workspace, session })).pipe(
-          Effect.map(({ ran }) => refs(workspace, session, ran)),
+      remove: Effect.fn("Sessions.remove")(function* (workspace, session) {
+        const { logged, ran } = yield* longer(removeSession({ workspace, session, ending: cancelled(session) })).pipe(
           Effect.catchTag("NoSuchElementError", Effect.die),
           Effect.catch(toDefect)
         )
-      ),
+        yield* notices.appended(workspace, session, logged)
+        return refs(workspace, session, ran)
+      }),
       current: Effect.fn("Sessions.current")((workspace) =>
         Effect.map(Effect.catch(briefly(currentSession(workspace)), toDefect), ([found]) =>
           Option.fromUndefinedOr(found?.currentSession)

@@ -25,8 +25,8 @@ export interface ToolCalls {
 }
 
 /**
- * Runs the tools that an answer calls (decisions 6, 7): those that need an approval wait for it first; then all run at
- * the same time. Each is run once: after a crash one whose outcome nobody knows is run again only if that does no harm,
+ * Runs the tools that an answer calls (decisions 6, 7) at the same time: first those that need no approval, then those
+ * that have theirs. Each is run once: after a crash one whose outcome nobody knows is run again only if that does no harm,
  * else the model is told so. Everything that goes wrong with a call is told to the model.
  */
 export class CallTools extends Context.Service<
@@ -71,16 +71,11 @@ export class CallTools extends Context.Service<
         return Option.getOrElse(known, () => until)
       })
 
-      /** Asks for all at once, and waits for each; gives what was answered. Unanswered ones are denied in time. */
-      const confirmed = Effect.fnUntraced(function* (
-        { agent, round, scope }: ToolCalls,
-        asked: ReadonlyArray<Allowed>
-      ) {
-        const { steps, turn } = scope
-        const { allowedToolsStorage, timeout } = agent.config.toolConfirmation
-        if (asked.length === 0) return new Map<number, ApprovalAnswer>()
-        const key = `approvals-${round}`
-        const until = yield* deadlineOf(turn, key, timeout)
+      /** Asks for all at once; gives until when they may be answered. */
+      const askFor = Effect.fnUntraced(function* ({ agent, round, scope }: ToolCalls, asked: ReadonlyArray<Allowed>) {
+        const { turn } = scope
+        const { timeout } = agent.config.toolConfirmation
+        const until = yield* deadlineOf(turn, `approvals-${round}`, timeout)
         for (const { call, place } of asked) {
           yield* journal.ask(turn, {
             approvalId: approvalId(scope, round, place),
@@ -91,7 +86,17 @@ export class CallTools extends Context.Service<
             metadata: { toolName: call.name, args: shownArguments(call.arguments), callId: detach(call.id) }
           })
         }
+        return until
+      })
 
+      /** Waits for each; gives what was answered. Unanswered ones are denied in time. */
+      const confirmed = Effect.fnUntraced(function* (
+        { agent, round, scope }: ToolCalls,
+        asked: ReadonlyArray<Allowed>,
+        until: number
+      ) {
+        const { steps, turn } = scope
+        const { allowedToolsStorage } = agent.config.toolConfirmation
         const answers = new Map<number, ApprovalAnswer>()
         while (true) {
           yield* ensureRunning(scope)
@@ -102,7 +107,7 @@ export class CallTools extends Context.Service<
           }
           if (answers.size === asked.length) break
           const left = until - (yield* Clock.currentTimeMillis)
-          if (left > 0) yield* steps.wait(key, left)
+          if (left > 0) yield* steps.wait(`approvals-${round}`, left)
           else {
             const late = asked.filter(({ place }) => !answers.has(place))
             yield* Effect.forEach(
@@ -178,7 +183,7 @@ export class CallTools extends Context.Service<
         const { turn } = scope
         const { place } = decided
         const isDone = Effect.map(journal.recorded(turn, resultKey(round, place)), Option.isSome)
-        const begun = `tool-${round}-${place}-begun`
+        const begun = begunKey(round, place)
         if (decided.tool === undefined) {
           // Whatever forbids it now, or is missing: a process that has died may have run it before.
           const hasBegun = Option.isSome(yield* journal.recorded(turn, begun))
@@ -209,21 +214,39 @@ export class CallTools extends Context.Service<
         yield* written(calls, decided, outcome)
       })
 
+      const runAll = (calls: ToolCalls, decided: ReadonlyArray<Decided>) =>
+        Effect.forEach(decided, (each) => calls.scope.steps.run(unlessCancelled(calls.scope, call(calls, each))), {
+          concurrency: atOnce,
+          discard: true
+        })
+
+      /** Of a turn that ends now: what was not begun never ran, and whoever reads the history later is told so. */
+      const giveUp = Effect.fnUntraced(function* (calls: ToolCalls, decided: ReadonlyArray<Decided>) {
+        const { round, scope } = calls
+        for (const each of decided) {
+          const begun = yield* journal.recorded(scope.turn, begunKey(round, each.place))
+          if (Option.isNone(begun)) yield* written(calls, each, refused(notRun))
+        }
+      })
+
       return CallTools.of({
         run: Effect.fn("CallTools.run")(function* (calls) {
-          const { scope } = calls
           const all = yield* decided(calls)
           const asked = all.filter((each): each is Allowed => each.tool !== undefined && each.isAsked)
-          const answers = yield* confirmed(calls, asked)
-          const final = all.map((each): Decided => {
-            const answer = answers.get(each.place)
-            if (each.tool === undefined || answer === undefined || answer.status === "approved") return each
-            return { call: each.call, place: each.place, refusal: denied(answer) }
-          })
-          yield* Effect.forEach(final, (each) => scope.steps.run(unlessCancelled(scope, call(calls, each))), {
-            concurrency: atOnce,
-            discard: true
-          })
+          const rest = all.filter((each) => each.tool === undefined || !each.isAsked)
+          yield* Effect.gen(function* () {
+            if (asked.length === 0) return yield* runAll(calls, rest)
+            const until = yield* askFor(calls, asked)
+            yield* runAll(calls, rest)
+            const answers = yield* confirmed(calls, asked, until)
+            const final = asked.map((each): Decided => {
+              const answer = answers.get(each.place)
+              return answer === undefined || answer.status === "approved"
+                ? each
+                : { call: each.call, place: each.place, refusal: denied(answer) }
+            })
+            yield* runAll(calls, final)
+          }).pipe(Effect.tapErrorTag("TurnCancelled", () => giveUp(calls, all)))
         })
       })
     })
@@ -261,6 +284,8 @@ const contentOf = ({ media = [], text }: ToolOutcome): Message["content"] =>
 
 const resultKey = (round: number, place: number): string => `tool-${round}-${place}`
 
+const begunKey = (round: number, place: number): string => `${resultKey(round, place)}-begun`
+
 /** The same however often the turn is taken up. */
 const approvalId = ({ turn }: TurnScope, round: number, place: number): ApprovalId =>
   ApprovalId.make(`${turn.turn}.${round}.${place}`)
@@ -284,6 +309,8 @@ const denied = ({ status }: ApprovalAnswer): string =>
   status === "cancelled"
     ? "The user dismissed the question whether this tool may run, so it did not run."
     : "This call was not approved: the user denied it, or nobody answered in time. The tool did not run."
+
+const notRun = "The turn was cancelled before this tool ran."
 
 const defective =
   "The tool failed inside the service. It may have done its work or not: find out what happened before you repeat it."

@@ -51,7 +51,8 @@ describe("Three replicas", () => {
             "conversations",
             "allowed_tools",
             "cluster",
-            "kept_chunks"
+            "kept_chunks",
+            "ends_of_removed"
           ]
         )
         assert.deepStrictEqual(yield* start, [])

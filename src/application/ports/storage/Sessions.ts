@@ -38,8 +38,9 @@ export class Sessions extends Context.Service<
      */
     readonly reset: (workspace: OrganizationId, id: SessionId) => Effect.Effect<Option.Option<ReadonlyArray<TurnRef>>>
     /**
-     * With all that belongs to it, but its blobs. Turns that run or wait are not found any more. Gives the ones that
-     * ran, to be woken; none if there was no such session. One made again under the same id goes on with the numbers of
+     * With all that belongs to it, but its blobs. Turns that run or wait end before it, each with an `error` of code
+     * `cancelled` that those who listen still get; they are not found any more. Gives the ones that ran, to be woken; none
+     * if there was no such session. One made again under the same id goes on with the numbers of
      * events where this one ended, for those who still listen.
      */
     readonly remove: (workspace: OrganizationId, id: SessionId) => Effect.Effect<Option.Option<ReadonlyArray<TurnRef>>>
