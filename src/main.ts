@@ -2,6 +2,7 @@ import * as NodeRuntime from "@effect/platform-node/NodeRuntime"
 import * as NodeServices from "@effect/platform-node/NodeServices"
 import { Cause, Console, Effect, Exit, Layer, Option, Redacted, Schema } from "effect"
 import { HttpServer } from "effect/http"
+import * as Modules from "node:module"
 import * as PackagedAgentsLive from "./adapters/agents/PackagedAgentsLive.ts"
 import * as ExternalModelsLive from "./adapters/aisdk/ExternalModelsLive.ts"
 import * as Catalogue from "./adapters/catalogue/Catalogue.ts"
@@ -288,6 +289,8 @@ const greet = (embedded: boolean) =>
     const { address } = yield* HttpServer.HttpServer
     const url = HttpServer.formatAddress(address)
     yield* Effect.logInfo(`Listening on ${url}`)
+    // What was compiled is kept now, however this process ends; Deno does not compile this way.
+    if ("flushCompileCache" in Modules) yield* Effect.sync(Modules.flushCompileCache)
     if (!embedded) return
     const key = yield* (yield* FirstStart).run
     if (Option.isNone(key)) return

@@ -6,7 +6,7 @@ import { type FakeAnthropic, startFakeAnthropic } from "../fixtures/anthropic/Fa
 import { refusal, text, toolUse } from "../fixtures/anthropic/Messages.ts"
 import { sign } from "../fixtures/anthropic/Signature.ts"
 import * as Faults from "../fixtures/openai/Faults.ts"
-import { balanceOf, prepareService, type ServiceProcess, setUpAccount, stores } from "../fixtures/ServiceProcess.ts"
+import { balanceOf, prepareService, type ServiceProcess, setUpAccount, anyStore } from "../fixtures/ServiceProcess.ts"
 import {
   answersTo,
   ask,
@@ -27,7 +27,7 @@ const ownKey = "sk-ant-own-0123456789abcdef"
 const model = "claude-opus-5-5"
 const messages = [{ role: "user" as const, content: "Hi" }]
 
-describe.each(stores)("Anthropic, on $store", ({ options, store }) => {
+describe.each(anyStore)("Anthropic, on $store", ({ options, store }) => {
   let fake: FakeAnthropic
   let service: ServiceProcess
   let keys: Readonly<Record<"service" | "vendor-a-api-key", string>>

@@ -9,7 +9,7 @@ import * as Faults from "../fixtures/openai/Faults.ts"
 import { type FakeResponses, startFakeResponses } from "../fixtures/responses/FakeResponses.ts"
 import { refuseDetail } from "../fixtures/responses/Refusal.ts"
 import { answer, text, usage } from "../fixtures/responses/Responses.ts"
-import { balanceOf, prepareService, type ServiceProcess, setUpAccount, stores } from "../fixtures/ServiceProcess.ts"
+import { balanceOf, prepareService, type ServiceProcess, setUpAccount, anyStore } from "../fixtures/ServiceProcess.ts"
 import {
   answersTo,
   ask,
@@ -43,7 +43,7 @@ const methodsOf = Schema.decodeUnknownSync(
   })
 )
 
-describe.each(stores)("a chat subscription, on $store", ({ options, store }) => {
+describe.each(anyStore)("a chat subscription, on $store", ({ options, store }) => {
   let fake: FakeResponses
   let platform: FakeOpenAi
   let service: ServiceProcess

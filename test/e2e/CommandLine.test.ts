@@ -109,78 +109,94 @@ describe.each(stores)("the command line, on $store", ({ options, store }) => {
     await fake.close()
   })
 
-  test("an operator's day: from the empty store to what a revoked key has spent", { timeout: 120_000 }, async () => {
-    expect(await typed("migrate")).toEqual({
-      code: 0,
-      stdout: expect.stringMatching(/^Ran 0001_identity\nRan 0002_billing\n/u),
-      stderr: ""
-    })
-    expect(await cli("migrate")).toEqual({ ran: [] })
-
-    const acme = await cli("orgs", "create", "acme")
-    expect(acme).toEqual({ id: expect.stringMatching(/./u), name: "acme", createdAt: expect.stringMatching(isoTime) })
-    expect(await cli("orgs", "list")).toEqual([acme])
-    expect(await typed("orgs", "create", "acme", "--json")).toEqual(
-      refused('There is already an organization named "acme".')
-    )
-    expect(await cli("members", "add", "ana", "--org", "acme", "--role", "owner")).toEqual({
-      id: expect.stringMatching(/./u),
-      name: "ana",
-      role: "owner",
-      org: "acme"
-    })
-    const key = keyOf(await cli("keys", "create", "--org", "acme", "--name", "laptop", "--expires", "30d"))
-    expect(key).toMatchObject({
-      key: expect.stringMatching(/^sk-gw-[0-9A-Za-z]{49}$/u),
-      name: "laptop",
-      org: "acme",
-      member: "ana",
-      expiresAt: expect.stringMatching(isoTime)
-    })
-    expect(await typed("keys", "list")).toEqual(refused('No organization is named "default".'))
-    expect(await cli("credits", "grant", "0.300000001", "--org", "acme")).toEqual({
-      org: "acme",
-      balance_usd: 0.300000001
-    })
-
-    const doctor = await typed("doctor")
-    expect(doctor).toMatchObject({ code: 0, stderr: "" })
-    expect(doctor.stdout).toMatch(/^(ok [\w ]+: .+\n)+$/u)
-    expect(doctor.stdout).toMatch(/^ok store: /mu)
-
+  test.runIf(embedded)("a store that belongs to one process at a time", { timeout: 120_000 }, async () => {
+    await cli("orgs", "create", "acme")
+    await cli("members", "add", "ana", "--org", "acme", "--role", "owner")
+    await cli("credits", "grant", "1", "--org", "acme")
+    const { key } = keyOf(await cli("keys", "create", "--org", "acme", "--name", "laptop"))
     await service.start()
-    // 1,000 input at 2.5 and 100 output at 10 USD per million.
-    fake.next(text("Good morning.", { usage: usage({ prompt: 1_000, completion: 100 }) }))
-    expect(await complete(key.key)).toBe(200)
-    expect((await typed("models")).stdout).toMatch(/^fake-model +service +128000 +16384 +2\.5 +10 +1\.25 +2\.5$/mu)
-    if (embedded) {
-      // That store belongs to one process at a time.
-      expect(await typed("orgs", "list")).toEqual(refused(/DATA_DIR .+ is in use by process \d+\..+/u))
-      await service.terminate()
-    }
-
-    const today = new Date().toISOString().slice(0, 10)
-    expect(await cli("usage", "--org", "acme", "--days", "1")).toEqual({
-      org: "acme",
-      since: `${today}T00:00:00.000Z`,
-      total_cost_usd: 0.0035,
-      usage: [
-        { day: today, model: "fake-model", usage_events: 1, input_tokens: 1_000, output_tokens: 100, cost_usd: 0.0035 }
-      ]
-    })
-    expect(await balanceOf(service, "acme")).toEqual({
-      balance_usd: 0.296500001,
-      held_usd: 0,
-      available_usd: 0.296500001
-    })
-    expect(await cli("keys", "revoke", key.id)).toEqual({
-      id: key.id,
-      name: "laptop",
-      revokedAt: expect.stringMatching(isoTime)
-    })
-    if (embedded) await service.start()
-    await expect.poll(() => complete(key.key), { timeout: 5_000 }).toBe(401)
+    expect(await complete(key)).toBe(200)
+    expect(await typed("orgs", "list")).toEqual(refused(/DATA_DIR .+ is in use by process \d+\..+/u))
+    await service.terminate()
+    expect(await balanceOf(service, "acme")).toMatchObject({ held_usd: 0 })
   })
+
+  test.skipIf(embedded)(
+    "an operator's day: from the empty store to what a revoked key has spent",
+    async () => {
+      expect(await typed("migrate")).toEqual({
+        code: 0,
+        stdout: expect.stringMatching(/^Ran 0001_identity\nRan 0002_billing\n/u),
+        stderr: ""
+      })
+      expect(await cli("migrate")).toEqual({ ran: [] })
+
+      const acme = await cli("orgs", "create", "acme")
+      expect(acme).toEqual({ id: expect.stringMatching(/./u), name: "acme", createdAt: expect.stringMatching(isoTime) })
+      expect(await cli("orgs", "list")).toEqual([acme])
+      expect(await typed("orgs", "create", "acme", "--json")).toEqual(
+        refused('There is already an organization named "acme".')
+      )
+      expect(await cli("members", "add", "ana", "--org", "acme", "--role", "owner")).toEqual({
+        id: expect.stringMatching(/./u),
+        name: "ana",
+        role: "owner",
+        org: "acme"
+      })
+      const key = keyOf(await cli("keys", "create", "--org", "acme", "--name", "laptop", "--expires", "30d"))
+      expect(key).toMatchObject({
+        key: expect.stringMatching(/^sk-gw-[0-9A-Za-z]{49}$/u),
+        name: "laptop",
+        org: "acme",
+        member: "ana",
+        expiresAt: expect.stringMatching(isoTime)
+      })
+      expect(await typed("keys", "list")).toEqual(refused('No organization is named "default".'))
+      expect(await cli("credits", "grant", "0.300000001", "--org", "acme")).toEqual({
+        org: "acme",
+        balance_usd: 0.300000001
+      })
+
+      const doctor = await typed("doctor")
+      expect(doctor).toMatchObject({ code: 0, stderr: "" })
+      expect(doctor.stdout).toMatch(/^(ok [\w ]+: .+\n)+$/u)
+      expect(doctor.stdout).toMatch(/^ok store: /mu)
+
+      await service.start()
+      // 1,000 input at 2.5 and 100 output at 10 USD per million.
+      fake.next(text("Good morning.", { usage: usage({ prompt: 1_000, completion: 100 }) }))
+      expect(await complete(key.key)).toBe(200)
+      expect((await typed("models")).stdout).toMatch(/^fake-model +service +128000 +16384 +2\.5 +10 +1\.25 +2\.5$/mu)
+      const today = new Date().toISOString().slice(0, 10)
+      expect(await cli("usage", "--org", "acme", "--days", "1")).toEqual({
+        org: "acme",
+        since: `${today}T00:00:00.000Z`,
+        total_cost_usd: 0.0035,
+        usage: [
+          {
+            day: today,
+            model: "fake-model",
+            usage_events: 1,
+            input_tokens: 1_000,
+            output_tokens: 100,
+            cost_usd: 0.0035
+          }
+        ]
+      })
+      expect(await balanceOf(service, "acme")).toEqual({
+        balance_usd: 0.296500001,
+        held_usd: 0,
+        available_usd: 0.296500001
+      })
+      expect(await cli("keys", "revoke", key.id)).toEqual({
+        id: key.id,
+        name: "laptop",
+        revokedAt: expect.stringMatching(isoTime)
+      })
+      await expect.poll(() => complete(key.key), { timeout: 5_000 }).toBe(401)
+    },
+    120_000
+  )
 })
 
 const keyOf = Schema.decodeUnknownSync(

@@ -11,11 +11,11 @@ import {
   prepareService,
   type ServiceProcess,
   setUpAccount,
-  stores
+  anyStore
 } from "../fixtures/ServiceProcess.ts"
 
 /** A client that leaves stops the vendor within a second, pays once for what it was sent, and leaves no credit held. */
-describe.each(stores)("clients that leave, on $store", ({ options }) => {
+describe.each(anyStore)("clients that leave, on $store", ({ options }) => {
   let fake: FakeOpenAi
   let service: ServiceProcess
   let account: Account

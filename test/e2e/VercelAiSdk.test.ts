@@ -6,7 +6,13 @@ import { json, text, toolCalls, usage } from "../fixtures/openai/Completions.ts"
 import * as Errors from "../fixtures/openai/Errors.ts"
 import { type FakeOpenAi, startFakeOpenAi } from "../fixtures/openai/FakeOpenAi.ts"
 import * as Faults from "../fixtures/openai/Faults.ts"
-import { type Account, prepareService, type ServiceProcess, setUpAccount, stores } from "../fixtures/ServiceProcess.ts"
+import {
+  type Account,
+  prepareService,
+  type ServiceProcess,
+  setUpAccount,
+  anyStore
+} from "../fixtures/ServiceProcess.ts"
 
 const place = jsonSchema<{ city: string }>({
   type: "object",
@@ -18,7 +24,7 @@ const place = jsonSchema<{ city: string }>({
 const png = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mP8z8BQDwAEhQGAhKmMIQAAAABJRU5ErkJggg=="
 const prompt = "Hi"
 
-describe.each(stores)("the Vercel AI SDK, on $store", ({ options }) => {
+describe.each(anyStore)("the Vercel AI SDK, on $store", ({ options }) => {
   let fake: FakeOpenAi
   let service: ServiceProcess
   let rich: Account

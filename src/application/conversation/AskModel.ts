@@ -36,19 +36,26 @@ export const Answer = Schema.Struct({
 })
 export type Answer = typeof Answer.Type
 
-/** What an answer is asked with. */
+/** What an answer is asked for with. */
 export interface Question {
   readonly turn: TurnRef
   /** 1 for the turn's first. */
   readonly round: number
-  /** As it is in force for the session. */
-  readonly llm: Llm
-  readonly instructions: string
-  readonly tools: ReadonlyArray<AgentTool>
+  /** Found out while the history is read. */
+  readonly settings: Effect.Effect<Settings>
   readonly caller: Caller | null
   /** Whether listeners get chunks. */
   readonly stream: boolean
 }
+
+/** What is in force for the session when it is asked. */
+export interface Settings {
+  readonly llm: Llm
+  readonly instructions: string
+  readonly tools: ReadonlyArray<AgentTool>
+}
+
+type Asked = Omit<Question, "settings"> & Settings
 
 /**
  * Asks the model for its next answer to a session's history. An answer that calls tools is in the journal when this
@@ -56,7 +63,11 @@ export interface Question {
  */
 export class AskModel extends Context.Service<
   AskModel,
-  { readonly ask: (question: Question) => Effect.Effect<Answer, TurnFailed | TurnCancelled> }
+  {
+    readonly ask: (
+      question: Question
+    ) => Effect.Effect<{ readonly answer: Answer; readonly settings: Settings }, TurnFailed | TurnCancelled>
+  }
 >()("gateway/conversation/AskModel") {
   static readonly layer = Layer.effect(
     AskModel,
@@ -71,7 +82,7 @@ export class AskModel extends Context.Service<
 
       /** The history as this model takes it, after the instructions. */
       const messagesOf = Effect.fnUntraced(function* (
-        { instructions, llm, turn }: Question,
+        { instructions, llm, turn }: Asked,
         { messages, summary }: ModelContext,
         { takes }: ModelCapabilities
       ) {
@@ -87,7 +98,7 @@ export class AskModel extends Context.Service<
 
       /** Summarizes the beginning of a context that has outgrown its model; the history keeps the original. */
       const compact = Effect.fnUntraced(function* (
-        question: Question,
+        question: Asked,
         { messages, summary }: ModelContext,
         limit: number
       ) {
@@ -139,7 +150,7 @@ export class AskModel extends Context.Service<
 
       /** What the model is sent: the whole history, or less of it once it has outgrown the model. */
       const prepared = Effect.fnUntraced(function* (
-        question: Question,
+        question: Asked,
         whole: ModelContext,
         capabilities: ModelCapabilities,
         tools: ChatRequest["tools"]
@@ -153,23 +164,18 @@ export class AskModel extends Context.Service<
         return yield* messagesOf(question, yield* contextOfSession(turn), capabilities)
       })
 
-      const ask = Effect.fn("AskModel.ask")(function* (question: Question) {
+      const answerTo = Effect.fnUntraced(function* (question: Asked, isFirst: boolean, context: ModelContext) {
         const { caller, llm, round, stream, turn } = question
         const key = `model-${round}`
-        const thinking: SessionEvent = { event: "thinking", data: { sessionId: turn.session } }
         const capabilities = yield* model.capabilities(llm)
         const tools = question.tools.length === 0 || !capabilities.tools ? undefined : question.tools.map(declared)
-        const [isFirst, context] = yield* Effect.all(
-          [journal.record(turn, `${key}-begun`, { events: [thinking] }), contextOfSession(turn)],
-          { concurrency: 2 }
-        )
         if (!isFirst) {
           const known = yield* journal.recorded(turn, key)
           if (Option.isSome(known)) return yield* Effect.orDie(decodeAnswer(known.value))
           // Asked again by another process, or ended meanwhile: then nothing more is said in it.
           const found = yield* journal.find(turn)
           if (Option.isNone(found) || found.value.status !== "running") return yield* new TurnCancelled()
-          yield* log.append(turn, [thinking])
+          yield* log.append(turn, [thinking(turn)])
         }
 
         const messages = yield* prepared(question, context, capabilities, tools)
@@ -226,10 +232,25 @@ export class AskModel extends Context.Service<
         return answer
       })
 
+      const ask = Effect.fn("AskModel.ask")(function* ({ settings, ...question }: Question) {
+        const { round, turn } = question
+        const [isFirst, context, found] = yield* Effect.all(
+          [
+            journal.record(turn, `model-${round}-begun`, { events: [thinking(turn)] }),
+            contextOfSession(turn),
+            settings
+          ],
+          { concurrency: "unbounded" }
+        )
+        return { answer: yield* answerTo({ ...question, ...found }, isFirst, context), settings: found }
+      })
+
       return AskModel.of({ ask })
     })
   )
 }
+
+const thinking = ({ session }: TurnRef): SessionEvent => ({ event: "thinking", data: { sessionId: session } })
 
 const decodeAnswer = Schema.decodeUnknownEffect(Answer)
 

@@ -74,34 +74,29 @@ export class RunTurn extends Context.Service<
         const used: Array<TokenUsage> = []
         for (let round = 1; round <= maxIterations; round++) {
           if (round > 1) yield* ensureRunning(scope)
-          const [llm, offered, said] = yield* unlessCancelled(
-            scope,
-            Effect.all(
-              [
-                llms.of(turn.workspace, agent.config.llm, turn.session),
-                agentTools.of(turn.workspace, agent),
-                instructions.of(turn.workspace, agent)
-              ],
-              { concurrency: "unbounded" }
-            )
-          )
-          const answer = yield* steps.run(
+          const { answer, settings } = yield* steps.run(
             unlessCancelled(
               scope,
               model.ask({
                 turn,
                 round,
-                llm,
-                instructions: said,
-                tools: offered,
+                settings: Effect.all(
+                  {
+                    llm: llms.of(turn.workspace, agent.config.llm, turn.session),
+                    tools: agentTools.of(turn.workspace, agent),
+                    instructions: instructions.of(turn.workspace, agent)
+                  },
+                  { concurrency: "unbounded" }
+                ),
                 caller: record.caller,
                 stream: record.stream
               })
             )
           )
           used.push(answer.tokenUsage)
-          if (answer.toolCalls.length === 0) return { answer, llm, tokenUsage: sum(used) }
-          if (round < maxIterations) yield* tools.run({ scope, round, agent, tools: offered, calls: answer.toolCalls })
+          if (answer.toolCalls.length === 0) return { answer, llm: settings.llm, tokenUsage: sum(used) }
+          if (round < maxIterations)
+            yield* tools.run({ scope, round, agent, tools: settings.tools, calls: answer.toolCalls })
         }
         return yield* new TurnFailed({
           code: "max_iterations",

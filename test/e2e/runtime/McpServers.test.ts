@@ -6,11 +6,11 @@ import { afterAll, beforeAll, describe, expect, test } from "vitest"
 import { gone, processesWith } from "../../fixtures/mcp/Processes.ts"
 import { everything, everythingOver, type HttpServer, misbehaving } from "../../fixtures/mcp/Servers.ts"
 import { messageError, type RuntimeService, startRuntime } from "../../fixtures/RuntimeService.ts"
-import { stores } from "../../fixtures/ServiceProcess.ts"
+import { anyStore, stores } from "../../fixtures/ServiceProcess.ts"
 
 const mark = randomUUID()
 
-describe.each(stores)("MCP servers on $store", ({ options }) => {
+describe.each(anyStore)("MCP servers on $store", ({ options }) => {
   let runtime: RuntimeService
   let http: HttpServer
 

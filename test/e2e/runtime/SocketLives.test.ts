@@ -70,7 +70,7 @@ const nothingLost = (frames: ReadonlyArray<Frame>, all: ReadonlyArray<Frame>) =>
   expect(numbered(frames.filter(isKept))).toEqual(numbered(all.filter(isKept)))
 }
 
-describe.each(stores)("sockets come and go, on $store", ({ options }) => {
+describe.each(stores)("sockets come and go, on $store", ({ options, store }) => {
   let runtime: RuntimeService
   beforeAll(async () => {
     runtime = await startRuntime(await options())
@@ -163,21 +163,24 @@ describe.each(stores)("sockets come and go, on $store", ({ options }) => {
     expect((await kept(runtime.service.baseUrl, runtime.keys.mine, session)).at(-1)?.event).toBe("response")
   }, 120_000)
 
-  test("a key that is over takes its sockets along within 5 seconds, and no others", async () => {
-    const { service } = runtime
-    await service.terminate()
-    const expiresAt = Date.now() + 25_000
-    const key = await issueKey(service, "mine", expiresAt)
-    await service.start()
-    const doomed = await converse(service.baseUrl, key)
-    const other = await converse(service.baseUrl, runtime.keys.mine)
-    expect(await doomed.closed).toBe(1008)
-    expect(Date.now()).toBeGreaterThanOrEqual(expiresAt - 50)
-    expect(Date.now()).toBeLessThan(expiresAt + 5_000)
-    other.send("x")
-    await other.until(({ event }) => event === "error")
-    await other.close()
-  }, 120_000)
+  // Keys are issued beside a running service on Postgres only.
+  test.skipIf(store !== "Postgres")(
+    "a key that is over takes its sockets along within 5 seconds, and no others",
+    async () => {
+      const { service } = runtime
+      const expiresAt = Date.now() + 5_000
+      const key = await issueKey(service, "mine", expiresAt)
+      const doomed = await converse(service.baseUrl, key)
+      const other = await converse(service.baseUrl, runtime.keys.mine)
+      expect(await doomed.closed).toBe(1008)
+      expect(Date.now()).toBeGreaterThanOrEqual(expiresAt - 50)
+      expect(Date.now()).toBeLessThan(expiresAt + 5_000)
+      other.send("x")
+      await other.until(({ event }) => event === "error")
+      await other.close()
+    },
+    120_000
+  )
 })
 
 describe("sockets of two replicas on one Postgres", () => {
