@@ -17,7 +17,7 @@ import { EventLog } from "../ports/storage/EventLog.ts"
 import { Sessions } from "../ports/storage/Sessions.ts"
 import { TurnJournal } from "../ports/storage/TurnJournal.ts"
 import type { AgentTool } from "./AgentTool.ts"
-import { CallModel, type ModelFailed } from "./CallModel.ts"
+import { CallModel, type ModelCall, type ModelFailed } from "./CallModel.ts"
 import { showing } from "./ChunkWriter.ts"
 import type { ModelCapabilities } from "./ModelCapabilities.ts"
 import { contextOf, cutOf, type ModelContext } from "./ModelContext.ts"
@@ -96,13 +96,30 @@ export class AskModel extends Context.Service<
         return system === "" ? shown : [{ role: "system", content: system } satisfies ChatMessage, ...shown]
       })
 
+      /** What the model says to a request, when it has said all of it. */
+      const spoken = Effect.fnUntraced(function* (
+        { caller, llm, round, turn }: Asked,
+        purpose: string | undefined,
+        request: ModelCall["request"],
+        isShown: boolean
+      ) {
+        const requestId = [turn.turn, round, ...(purpose === undefined ? [] : [purpose])].join("-")
+        const folded = new Folded()
+        yield* model.stream({ workspace: turn.workspace, llm, caller, requestId, request }).pipe(
+          Effect.flatMap((events) => showing(log, turn, events, (event) => folded.add(event), isShown)),
+          Effect.scoped,
+          Effect.mapError(failed)
+        )
+        return folded.completion
+      })
+
       /** Summarizes the beginning of a context that has outgrown its model; the history keeps the original. */
       const compact = Effect.fnUntraced(function* (
         question: Asked,
         { messages, summary }: ModelContext,
         limit: number
       ) {
-        const { caller, llm, round, turn } = question
+        const { round, turn } = question
         const texts = messages.map(transcribed)
         const cut = cutOf(
           messages,
@@ -117,25 +134,18 @@ export class AskModel extends Context.Service<
           Math.floor(limit * summarized),
           tokenizer
         )
-        const folded = new Folded()
-        yield* Effect.scoped(
-          Effect.flatMap(
-            model.stream({
-              workspace: turn.workspace,
-              llm,
-              caller,
-              requestId: `${turn.turn}-${round}-summary`,
-              request: {
-                messages: [
-                  { role: "system", content: howToSummarize },
-                  { role: "user", content: transcript }
-                ]
-              }
-            }),
-            (events) => showing(log, turn, events, (event) => folded.add(event), false)
-          )
-        ).pipe(Effect.mapError(failed))
-        const made = folded.completion.choices[0]?.content ?? ""
+        const { choices } = yield* spoken(
+          question,
+          "summary",
+          {
+            messages: [
+              { role: "system", content: howToSummarize },
+              { role: "user", content: transcript }
+            ]
+          },
+          false
+        )
+        const made = choices[0]?.content ?? ""
         if (made.trim() === "") return
         yield* journal.record(turn, `summary-${round}`, {
           messages: [{ id: yield* ids.next, role: "system", content: made, summaryOf: last.id }]
@@ -165,7 +175,7 @@ export class AskModel extends Context.Service<
       })
 
       const answerTo = Effect.fnUntraced(function* (question: Asked, isFirst: boolean, context: ModelContext) {
-        const { caller, llm, round, stream, turn } = question
+        const { llm, round, stream, turn } = question
         const key = `model-${round}`
         const capabilities = yield* model.capabilities(llm)
         const tools = question.tools.length === 0 || !capabilities.tools ? undefined : question.tools.map(declared)
@@ -179,21 +189,12 @@ export class AskModel extends Context.Service<
         }
 
         const messages = yield* prepared(question, context, capabilities, tools)
-        const folded = new Folded()
-        yield* Effect.scoped(
-          Effect.flatMap(
-            model.stream({
-              workspace: turn.workspace,
-              llm,
-              caller,
-              requestId: `${turn.turn}-${round}`,
-              request: { messages, ...(tools === undefined ? {} : { tools }) }
-            }),
-            (events) => showing(log, turn, events, (event) => folded.add(event), stream)
-          )
-        ).pipe(Effect.mapError(failed))
-
-        const { choices, usage } = folded.completion
+        const { choices, usage } = yield* spoken(
+          question,
+          undefined,
+          { messages, ...(tools === undefined ? {} : { tools }) },
+          stream
+        )
         const choice = choices[0]
         const text = choice?.content ?? choice?.refusal ?? ""
         const answer: Answer = {
