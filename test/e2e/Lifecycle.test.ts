@@ -12,7 +12,7 @@ import { frame, text, usage } from "../fixtures/openai/Completions.ts"
 import * as Errors from "../fixtures/openai/Errors.ts"
 import { type FakeOpenAi, startFakeOpenAi } from "../fixtures/openai/FakeOpenAi.ts"
 import * as Faults from "../fixtures/openai/Faults.ts"
-import { freePort, freshDatabase } from "../fixtures/Postgres.ts"
+import { emptyDatabase, freePort, freshDatabase } from "../fixtures/Postgres.ts"
 import { prepareService, type ServiceProcess } from "../fixtures/ServiceProcess.ts"
 import { appliedMigrations, openAccounts } from "../fixtures/Store.ts"
 
@@ -138,7 +138,7 @@ describe("draining", () => {
 
 describe("several processes", () => {
   test("three that start at once on an empty database migrate it once", async () => {
-    const databaseUrl = await freshDatabase("migrate")
+    const databaseUrl = await emptyDatabase("migrate")
     const services = await Promise.all([1, 2, 3].map(() => prepareService({ databaseUrl })))
     try {
       await Promise.all(services.map((service) => service.start()))

@@ -29,15 +29,18 @@ const filled = Effect.gen(function* () {
       SELECT ${workspace}, 's' || s, 1, 1, ${perSession} FROM generate_series(0, ${amount / perSession - 1}::int) s`
   }
   yield* sql`
-    INSERT INTO session_messages (organization_id, folded, session_id, role, position, created_at, text, body)
-    SELECT workspace, convert_to(lower(text), 'UTF8'), 's' || at % ${amount / perSession},
-           CASE WHEN at % 2 = 0 THEN 'user' ELSE 'assistant' END, at / ${amount / perSession}, 1, text, '{"id":"m"}'
-    FROM (
-      SELECT w.workspace, at, 'Message ' || at || CASE WHEN at % 7 = 0 THEN ' COMMON' ELSE ' common' END || ' words' ||
-             CASE WHEN at % 1000 = 0 THEN ' needle' || at ELSE '' END AS text
-      FROM generate_series(0, ${amount - 1}::int) at,
-           (VALUES (${mine}, 0), (${foreign}, 1)) AS w (workspace, place) ORDER BY at, w.place
-    ) messages`
+    WITH added AS (
+      INSERT INTO session_messages (organization_id, session_id, role, position, created_at, text, body)
+      SELECT workspace, 's' || at % ${amount / perSession},
+             CASE WHEN at % 2 = 0 THEN 'user' ELSE 'assistant' END, at / ${amount / perSession}, 1, text, '{"id":"m"}'
+      FROM (
+        SELECT w.workspace, at, 'Message ' || at || CASE WHEN at % 7 = 0 THEN ' COMMON' ELSE ' common' END || ' words' ||
+               CASE WHEN at % 1000 = 0 THEN ' needle' || at ELSE '' END AS text
+        FROM generate_series(0, ${amount - 1}::int) at,
+             (VALUES (${mine}, 0), (${foreign}, 1)) AS w (workspace, place) ORDER BY at, w.place
+      ) messages RETURNING *)
+    INSERT INTO searched_texts (organization_id, number, position, role, session_id, folded)
+    SELECT organization_id, number, position, role, session_id, convert_to(lower(text), 'UTF8') FROM added`
   return { mine, foreign }
 })
 
@@ -80,6 +83,8 @@ layer(store, { timeout: "3 minutes", excludeTestServices: true })("Among 60,000 
         "e",
         "7",
         "mmon words",
+        "7 common",
+        "1 Common",
         "needle",
         "needle7000",
         "needle12000"

@@ -3,7 +3,7 @@ import { afterAll, beforeAll, beforeEach, describe, expect, test } from "vitest"
 import { text, usage } from "../fixtures/openai/Completions.ts"
 import { type FakeOpenAi, startFakeOpenAi } from "../fixtures/openai/FakeOpenAi.ts"
 import * as Faults from "../fixtures/openai/Faults.ts"
-import { freshDatabase, type Postgres, startPostgres } from "../fixtures/Postgres.ts"
+import { emptyDatabase, type Postgres, startPostgres } from "../fixtures/Postgres.ts"
 import { prepareService, type ServiceProcess } from "../fixtures/ServiceProcess.ts"
 import { holdingAccount, openAccounts } from "../fixtures/Store.ts"
 import { costOf, readBooks } from "./Books.ts"
@@ -69,7 +69,7 @@ describe("Postgres that is stopped while the service runs", () => {
   let service: ServiceProcess
   let caller: Caller
   beforeAll(async () => {
-    service = await serve(await freshDatabase("away", postgres.url))
+    service = await serve(await emptyDatabase("away", postgres.url))
     const { org: key } = await openAccounts(service, { org: 100 })
     caller = { baseUrl: service.baseUrl, key }
   })
@@ -204,7 +204,7 @@ describe("Postgres that is stopped while the service runs", () => {
 
 describe("Postgres that is away when the service stops", () => {
   test("the service ends in time, and what it could not settle is swept by the next", async () => {
-    const service = await serve(await freshDatabase("stops", postgres.url))
+    const service = await serve(await emptyDatabase("stops", postgres.url))
     try {
       const { org: key } = await openAccounts(service, { org: 100 })
       fake.next(words(80))
@@ -231,7 +231,7 @@ describe("Postgres that is away when the service stops", () => {
 
 describe("Postgres that hangs", () => {
   test("503 in time, and served again when it is reached again", async () => {
-    const url = new URL(await freshDatabase("hangs", postgres.url))
+    const url = new URL(await emptyDatabase("hangs", postgres.url))
     const relay = await startRelay({ port: Number(url.port) })
     const service = await serve(Object.assign(new URL(url), { port: `${relay.port}` }).href)
     try {

@@ -6,7 +6,7 @@ import { startChild } from "../adapters/postgres/Child.ts"
 import { onPglite, onServer, temporaryDirectory } from "../adapters/postgres/Stores.ts"
 import { sessionId, submission, turnIn } from "../conformance/Conversation.ts"
 import { account } from "../conformance/Samples.ts"
-import { freshDatabase, startPostgres } from "../fixtures/Postgres.ts"
+import { emptyDatabase, freshDatabase, startPostgres } from "../fixtures/Postgres.ts"
 import { figure, secondsSince } from "./Figures.ts"
 
 const pause = (millis: number) => Effect.promise(() => new Promise((resolve) => setTimeout(resolve, millis)))
@@ -214,7 +214,7 @@ it.live("Turns go on by themselves when Postgres comes back after 30 s", () =>
       Effect.promise(() => startPostgres()),
       (postgres) => Effect.promise(() => postgres.remove())
     )
-    const url = yield* Effect.promise(() => freshDatabase("turns-away", postgres.url))
+    const url = yield* Effect.promise(() => emptyDatabase("turns-away", postgres.url))
     const { heard, join, tell, times } = clusterOn(url)
     const one = yield* join
     yield* Effect.gen(function* () {

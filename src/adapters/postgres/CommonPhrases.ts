@@ -3,9 +3,9 @@ import { SqlClient, SqlSchema } from "effect/sql"
 import { SessionId } from "../../domain/conversation/Session.ts"
 import { OrganizationId } from "../../domain/shared/Ids.ts"
 import { SafeInt8 } from "./Columns.ts"
-import { Searched } from "./SearchedPhrase.ts"
+import { Searched, Trigrams } from "./SearchedPhrase.ts"
 
-/** Numbers of a range of messages, as `session_messages` has them. */
+/** Numbers of a range of messages, as `searched_texts` has them. */
 const perRange = 4096
 
 /** Phrases whose counts are remembered, of all workspaces. */
@@ -54,8 +54,8 @@ interface RememberedSessions extends Settled {
 }
 
 /**
- * Counts of phrases that many messages have, exact at any time. Everything is read for them, once: what was counted is
- * remembered, and only what came since is counted when a phrase is asked for again, as for the next page; until
+ * Counts of phrases that many messages have, exact at any time. All messages that can have one are read for them, once
+ * (found by the index if it is given trigrams to look for): what was counted is remembered, and only what came since is counted when a phrase is asked for again, as for the next page; until
  * messages of the workspace are forgotten.
  */
 export const make = Effect.gen(function* () {
@@ -65,20 +65,21 @@ export const make = Effect.gen(function* () {
   const Bounds = { above: Schema.NullOr(SafeInt8), upto: Schema.NullOr(SafeInt8) }
 
   const countRanges = SqlSchema.findOne({
-    Request: Schema.Struct({ ...Searched, ...Bounds }),
+    Request: Schema.Struct({ ...Searched, trigrams: Trigrams, ...Bounds }),
     Result: Schema.Struct({
       counts: Schema.fromJsonString(Schema.Array(Schema.Tuple([Schema.Int, Schema.Int]))),
       forgotten: SafeInt8
     }),
-    execute: ({ above, phrase, role, upto, workspace }) => sql`
-      SELECT counts::text AS counts, forgotten
-      FROM count_messages(${workspace}, ${phrase}, ${role}::text, ${above}::bigint, ${upto}::bigint)`
+    execute: ({ above, phrase, role, trigrams, upto, workspace }) => sql`
+      SELECT counts::text AS counts, forgotten FROM count_messages(
+        ${workspace}, ${phrase}, ${trigrams}::bigint[], ${role}::text, ${above}::bigint, ${upto}::bigint)`
   })
 
   const countSessions = SqlSchema.findAll({
     Request: Schema.Struct({
       workspace: OrganizationId,
       phrase: Schema.Uint8Array,
+      trigrams: Trigrams,
       ...Bounds,
       limit: Schema.NullOr(Schema.Int)
     }),
@@ -90,9 +91,9 @@ export const make = Effect.gen(function* () {
       total: SafeInt8,
       forgotten: SafeInt8
     }),
-    execute: ({ above, limit, phrase, upto, workspace }) => sql`
-      WITH found AS MATERIALIZED (
-        SELECT * FROM sessions_with(${workspace}, ${phrase}, ${above}::bigint, ${upto}::bigint))
+    execute: ({ above, limit, phrase, trigrams, upto, workspace }) => sql`
+      WITH found AS MATERIALIZED (SELECT * FROM sessions_with(
+        ${workspace}, ${phrase}, ${trigrams}::bigint[], ${above}::bigint, ${upto}::bigint))
       SELECT top.*, totals.* FROM (
         SELECT (SELECT count(*) FROM found) AS total,
                coalesce((SELECT w.forgotten FROM session_workspaces w WHERE w.organization_id = ${workspace}), 0) AS forgotten
@@ -109,10 +110,11 @@ export const make = Effect.gen(function* () {
     }),
     Result: SessionCount,
     execute: ({ ids, phrase, upto, workspace }) => sql`
-      SELECT m.session_id, count(*) AS amount, min(m.position) AS first_place, max(m.number) AS newest
+      SELECT t.session_id, count(*) AS amount, min(t.position) AS first_place, max(t.number) AS newest
       FROM jsonb_array_elements_text(${ids}::jsonb) AS s (id)
       JOIN session_messages m ON m.organization_id = ${workspace} AND m.session_id = s.id
-      WHERE position(${phrase} IN m.folded) > 0 AND m.number <= ${upto} GROUP BY 1`
+      JOIN searched_texts t ON t.organization_id = ${workspace} AND t.number = m.number
+      WHERE position(${phrase} IN t.folded) > 0 AND t.number <= ${upto} GROUP BY 1`
   })
 
   const latestNumber = SqlSchema.findOne({
@@ -150,27 +152,28 @@ export const make = Effect.gen(function* () {
   const knownRanges = new Remembering<RememberedRanges>()
 
   const ranges = Effect.fnUntraced(function* (
-    search: Searched
+    search: Searched,
+    trigrams: Trigrams
   ): Effect.fn.Return<RangeCounts, Effect.Error<ReturnType<typeof countRanges>>> {
     const key = keyOf(search)
     const known = knownRanges.find(key)
     if (known !== undefined && !(yield* isStale(known))) {
-      const since = yield* countRanges({ ...search, above: known.upto, upto: null })
+      const since = yield* countRanges({ ...search, trigrams, above: known.upto, upto: null })
       if (since.forgotten === known.forgotten) return withLatest(search, known, since.counts)
       knownRanges.forget(key)
     }
     const upto = yield* settledNumber
     const base = knownRanges.find(key)
     if (upto === undefined) {
-      const { counts } = yield* reading.withPermit(countRanges({ ...search, above: null, upto: null }))
+      const { counts } = yield* reading.withPermit(countRanges({ ...search, trigrams, above: null, upto: null }))
       return withLatest(search, { all: new Map(), exact: new Map(), upto: -1, forgotten: 0 }, counts)
     }
-    const settled = yield* reading.withPermit(countRanges({ ...search, above: base?.upto ?? null, upto }))
+    const settled = yield* reading.withPermit(countRanges({ ...search, trigrams, above: base?.upto ?? null, upto }))
     const all = new Map([...(base?.all ?? []), ...settled.counts])
-    const since = yield* countRanges({ ...search, above: upto, upto: null })
+    const since = yield* countRanges({ ...search, trigrams, above: upto, upto: null })
     if (since.forgotten !== settled.forgotten || settled.forgotten !== (base?.forgotten ?? settled.forgotten)) {
       knownRanges.forget(key)
-      return yield* ranges(search)
+      return yield* ranges(search, trigrams)
     }
     const made: RememberedRanges = { all, exact: base?.exact ?? new Map(), upto, forgotten: settled.forgotten }
     knownRanges.keep(key, made)
@@ -191,6 +194,7 @@ export const make = Effect.gen(function* () {
 
   const sessions = Effect.fnUntraced(function* (
     search: Searched,
+    trigrams: Trigrams,
     limit: number
   ): Effect.fn.Return<
     { readonly top: ReadonlyArray<SessionCount>; readonly total: number },
@@ -202,15 +206,15 @@ export const make = Effect.gen(function* () {
     if (known === undefined || (yield* isStale(known))) {
       const upto = yield* settledNumber
       const settled = yield* reading.withPermit(
-        sessionCounts({ workspace, phrase, above: null, upto: upto ?? null, limit })
+        sessionCounts({ workspace, phrase, trigrams, above: null, upto: upto ?? null, limit })
       )
       if (upto === undefined) return { top: settled.counts, total: settled.total }
       known = { upto, forgotten: settled.forgotten, total: settled.total, top: settled.counts }
     }
-    const since = yield* sessionCounts({ workspace, phrase, above: known.upto, upto: null, limit: null })
+    const since = yield* sessionCounts({ workspace, phrase, trigrams, above: known.upto, upto: null, limit: null })
     if (since.forgotten !== known.forgotten) {
       knownSessions.forget(key)
-      return yield* sessions(search, limit)
+      return yield* sessions(search, trigrams, limit)
     }
     knownSessions.keep(key, known)
     const ids = since.counts.map(({ sessionId }) => sessionId)

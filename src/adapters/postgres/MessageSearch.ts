@@ -7,13 +7,13 @@ import { SafeInt8 } from "./Columns.ts"
 import * as CommonPhrases from "./CommonPhrases.ts"
 import { fromRow, MessageRow } from "./ConversationColumns.ts"
 import * as Patience from "./Patience.ts"
-import { Searched, searched } from "./SearchedPhrase.ts"
+import { Searched, searched, Trigrams } from "./SearchedPhrase.ts"
 
-/** Of a sample: a phrase that more of it has is counted by reading everything, which is faster then. */
+/** Of a sample: a phrase that more of it has is counted by ranges, and its messages are not all looked at. */
 const commonShare = 0.01
 
-/** Bytes. The index knows nothing shorter. */
-const shortestIndexed = 3
+/** Of a sample: a phrase that more of it has is counted by reading everything, which is faster then. */
+const mostIndexed = 0.3
 
 const Hit = Schema.Struct({ ...MessageRow.fields, sessionId: SessionId, position: Schema.Int })
 
@@ -27,7 +27,7 @@ const Part = Schema.Tuple([Schema.Int, Schema.Boolean])
 
 /**
  * Where messages have a phrase. One that few have is found by the index of trigrams; one that many have, or that is too
- * short for the index, by reading all messages of the workspace (see `CommonPhrases`).
+ * short for the index, is counted first (see `CommonPhrases`).
  */
 export const make = Effect.gen(function* () {
   const sql = yield* SqlClient.SqlClient
@@ -37,22 +37,27 @@ export const make = Effect.gen(function* () {
   const columns = sql.literal("m.session_id, m.position, m.role, m.text, m.body, m.created_at")
 
   const isExact = (cased: Uint8Array | null) =>
-    cased === null ? sql.literal("true") : sql`position(${cased} IN convert_to(m.text, 'UTF8')) > 0`
+    cased === null
+      ? sql.literal("true")
+      : sql`(
+          SELECT position(${cased} IN convert_to(m.text, 'UTF8')) > 0 FROM session_messages m
+          WHERE m.organization_id = t.organization_id AND m.number = t.number)`
 
-  const ofRole = (role: string | null) => (role === null ? sql.literal("") : sql`AND m.role = ${role}`)
+  const ofRole = (role: string | null) => (role === null ? sql.literal("") : sql`AND t.role = ${role}`)
 
   const sampled = SqlSchema.findOne({
     Request: Schema.Struct({ workspace: OrganizationId, phrase: Schema.Uint8Array }),
-    Result: Schema.Struct({ seen: SafeInt8, matched: SafeInt8 }),
-    execute: ({ phrase, workspace }) => sql`SELECT * FROM sample_messages(${workspace}, ${phrase})`
+    Result: Schema.Struct({ seen: SafeInt8, matched: SafeInt8, trigrams: Trigrams }),
+    execute: ({ phrase, workspace }) => sql`
+      SELECT seen, matched, trigrams::text AS trigrams FROM sample_messages(${workspace}, ${phrase})`
   })
 
   const rareMatches = SqlSchema.findAll({
-    Request: Schema.Struct({ ...Searched, ...Page }),
+    Request: Schema.Struct({ ...Searched, trigrams: Trigrams, ...Page }),
     Result: Found,
-    execute: ({ cased, limit, offset, phrase, role, workspace }) => sql`
+    execute: ({ cased, limit, offset, phrase, role, trigrams, workspace }) => sql`
       WITH matches AS MATERIALIZED (
-        SELECT m.number, m.is_exact FROM messages_with(${workspace}, ${phrase}, ${cased}::bytea) m
+        SELECT t.number, t.is_exact FROM messages_with(${workspace}, ${phrase}, ${trigrams}::bigint[], ${cased}::bytea) t
         WHERE true ${ofRole(role)})
       SELECT t.total, p.number AS hit FROM (SELECT count(*) AS total FROM matches) t LEFT JOIN (
         SELECT * FROM matches ORDER BY is_exact DESC, number DESC LIMIT ${limit} OFFSET ${offset}) p ON true
@@ -64,9 +69,10 @@ export const make = Effect.gen(function* () {
     Result: Found,
     execute: ({ cased, limit, offset, phrase, role, session, workspace }) => sql`
       WITH matches AS MATERIALIZED (
-        SELECT m.number, ${isExact(cased)} AS is_exact FROM session_messages m
-        WHERE m.organization_id = ${workspace} AND m.session_id = ${session}
-          AND position(${phrase} IN m.folded) > 0 ${ofRole(role)})
+        SELECT t.number, ${isExact(cased)} AS is_exact FROM session_messages said
+        JOIN searched_texts t ON t.organization_id = ${workspace} AND t.number = said.number
+        WHERE said.organization_id = ${workspace} AND said.session_id = ${session}
+          AND position(${phrase} IN t.folded) > 0 ${ofRole(role)})
       SELECT t.total, p.number AS hit FROM (SELECT count(*) AS total FROM matches) t LEFT JOIN (
         SELECT * FROM matches ORDER BY is_exact DESC, number DESC LIMIT ${limit} OFFSET ${offset}) p ON true
       ORDER BY p.is_exact DESC, p.number DESC`
@@ -87,34 +93,34 @@ export const make = Effect.gen(function* () {
     execute: ({ cased, phrase, ranges, role, workspace }) => sql`
       SELECT r.range, counted.amount FROM (
         SELECT r.item::int AS range FROM jsonb_array_elements_text(${ranges}::jsonb) AS r (item)) r, LATERAL (
-        SELECT count(*) AS amount FROM session_messages m
-        WHERE m.organization_id = ${workspace} AND m.number >= r.range::bigint << 12
-          AND m.number < (r.range + 1)::bigint << 12
-          AND position(${phrase} IN m.folded) > 0 AND ${isExact(cased)} ${ofRole(role)}) counted`
+        SELECT count(*) AS amount FROM searched_texts t
+        WHERE t.organization_id = ${workspace} AND t.number >= r.range::bigint << 12
+          AND t.number < (r.range + 1)::bigint << 12
+          AND position(${phrase} IN t.folded) > 0 AND ${isExact(cased)} ${ofRole(role)}) counted`
   })
 
-  const hitsInRanges = SqlSchema.findAll({
+  const numbersInRanges = SqlSchema.findAll({
     Request: Schema.Struct({ ...Searched, parts: Schema.fromJsonString(Schema.Array(Part)), ...Page }),
-    Result: Hit,
+    Result: Schema.Struct({ number: SafeInt8 }),
     execute: ({ cased, limit, offset, parts, phrase, role, workspace }) => sql`
-      SELECT ${columns} FROM (
+      SELECT t.number FROM (
         SELECT (p.item->>0)::int AS range, (p.item->>1)::boolean AS is_exact
         FROM jsonb_array_elements(${parts}::jsonb) AS p (item)) p, LATERAL (
-        SELECT * FROM session_messages m
-        WHERE m.organization_id = ${workspace} AND m.number >= p.range::bigint << 12
-          AND m.number < (p.range + 1)::bigint << 12
-          AND position(${phrase} IN m.folded) > 0 AND (${isExact(cased)}) = p.is_exact ${ofRole(role)}
-        ORDER BY m.number DESC LIMIT ${offset + limit}) m
-      ORDER BY p.is_exact DESC, m.number DESC LIMIT ${limit} OFFSET ${offset}`
+        SELECT t.number FROM searched_texts t
+        WHERE t.organization_id = ${workspace} AND t.number >= p.range::bigint << 12
+          AND t.number < (p.range + 1)::bigint << 12
+          AND position(${phrase} IN t.folded) > 0 AND (${isExact(cased)}) = p.is_exact ${ofRole(role)}
+        ORDER BY t.number DESC LIMIT ${offset + limit}) t
+      ORDER BY p.is_exact DESC, t.number DESC LIMIT ${limit} OFFSET ${offset}`
   })
 
   const rareSessions = SqlSchema.findAll({
-    Request: Schema.Struct({ ...Searched, limit: Schema.Int }),
+    Request: Schema.Struct({ ...Searched, trigrams: Trigrams, limit: Schema.Int }),
     Result: Schema.Struct({ ...CommonPhrases.SessionCount.fields, total: SafeInt8 }),
-    execute: ({ limit, phrase, workspace }) => sql`
+    execute: ({ limit, phrase, trigrams, workspace }) => sql`
       WITH found AS MATERIALIZED (
-        SELECT m.session_id, count(*) AS amount, min(m.place) AS first_place, max(m.number) AS newest
-        FROM messages_with(${workspace}, ${phrase}, NULL) m GROUP BY 1)
+        SELECT t.session_id, count(*) AS amount, min(t.place) AS first_place, max(t.number) AS newest
+        FROM messages_with(${workspace}, ${phrase}, ${trigrams}::bigint[], NULL) t GROUP BY 1)
       SELECT *, (SELECT count(*) FROM found) AS total FROM found ORDER BY newest DESC LIMIT ${limit}`
   })
 
@@ -131,10 +137,13 @@ export const make = Effect.gen(function* () {
       ORDER BY p.place`
   })
 
-  const isCommon = Effect.fnUntraced(function* ({ phrase, workspace }: Searched) {
-    if (phrase.length < shortestIndexed) return true
-    const { matched, seen } = yield* sampled({ workspace, phrase })
-    return matched > seen * commonShare
+  /** A phrase that is too short for the index has no trigrams. */
+  const looked = Effect.fnUntraced(function* ({ phrase, workspace }: Searched) {
+    const { matched, seen, trigrams } = yield* sampled({ workspace, phrase })
+    return {
+      isCommon: trigrams === null || matched > seen * commonShare,
+      trigrams: matched > seen * mostIndexed ? null : trigrams
+    }
   })
 
   const hitsWithTotal = Effect.fnUntraced(function* (
@@ -177,9 +186,10 @@ export const make = Effect.gen(function* () {
 
   const commonMatches = Effect.fnUntraced(function* (
     search: Searched,
+    trigrams: Trigrams,
     { limit, offset }: { readonly limit: number; readonly offset: number }
   ) {
-    const counts = yield* common.ranges(search)
+    const counts = yield* common.ranges(search, trigrams)
     const total = [...counts.all.values()].reduce((sum, count) => sum + count, 0)
     if (offset >= total) return { hits: [], total }
     const parts: Array<typeof Part.Type> = []
@@ -190,7 +200,8 @@ export const make = Effect.gen(function* () {
       else if (before < offset + limit) parts.push([range, isExact])
       before += count
     }
-    return { hits: yield* hitsInRanges({ ...search, parts, limit, offset: offset - skipped }), total }
+    const found = yield* numbersInRanges({ ...search, parts, limit, offset: offset - skipped })
+    return { hits: yield* hitsOf({ workspace: search.workspace, numbers: found.map(({ number }) => number) }), total }
   })
 
   const messages = Effect.fnUntraced(function* (
@@ -201,17 +212,19 @@ export const make = Effect.gen(function* () {
     if (session !== undefined) {
       return yield* hitsWithTotal(workspace, yield* matchesOfSession({ ...search, session, ...page }))
     }
-    return (yield* isCommon(search))
-      ? yield* commonMatches(search, page)
-      : yield* hitsWithTotal(workspace, yield* rareMatches({ ...search, ...page }))
+    const { isCommon, trigrams } = yield* looked(search)
+    return isCommon
+      ? yield* commonMatches(search, trigrams, page)
+      : yield* hitsWithTotal(workspace, yield* rareMatches({ ...search, trigrams, ...page }))
   })
 
   const sessions = Effect.fnUntraced(function* (workspace: OrganizationId, phrase: string, limit: number) {
     const search = searched(workspace, phrase, undefined)
     let found: Effect.Success<ReturnType<typeof common.sessions>>
-    if (yield* isCommon(search)) found = yield* common.sessions(search, limit)
+    const { isCommon, trigrams } = yield* looked(search)
+    if (isCommon) found = yield* common.sessions(search, trigrams, limit)
     else {
-      const top = yield* rareSessions({ ...search, limit })
+      const top = yield* rareSessions({ ...search, trigrams, limit })
       found = { top, total: top[0]?.total ?? 0 }
     }
     const { top, total } = found

