@@ -21,11 +21,13 @@ export default defineConfig({
     testTimeout: 30_000,
     hookTimeout: 60_000,
     projects: [
-      { extends: true, test: { name: "unit", include: unit } },
+      { extends: true, test: { name: "unit", include: unit, sequence: { groupOrder: 1 } } },
       {
         extends: true,
         test: {
           name: "integration",
+          // Its tests wait for processes and clocks for a quarter of their time.
+          maxWorkers: 3,
           include: ["test/**/*.test.ts"],
           exclude: [...unit, faults, "test/bench/**"],
           globalSetup

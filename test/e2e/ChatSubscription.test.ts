@@ -9,7 +9,8 @@ import * as Faults from "../fixtures/openai/Faults.ts"
 import { type FakeResponses, startFakeResponses } from "../fixtures/responses/FakeResponses.ts"
 import { refuseDetail } from "../fixtures/responses/Refusal.ts"
 import { answer, text, usage } from "../fixtures/responses/Responses.ts"
-import { balanceOf, prepareService, type ServiceProcess, setUpAccount, anyStore } from "../fixtures/ServiceProcess.ts"
+import { anyStore, balanceOf, prepareService, type ServiceProcess } from "../fixtures/ServiceProcess.ts"
+import { openAccounts } from "../fixtures/Store.ts"
 import {
   answersTo,
   ask,
@@ -63,8 +64,7 @@ describe.each(anyStore)("a chat subscription, on $store", ({ options, store }) =
       ...(store === "Postgres" ? { SECRETS_KEY: randomBytes(32).toString("base64") } : {})
     }
     service = await prepareService({ env, ...(await options()) })
-    const keys: Record<string, string> = {}
-    for (const org of orgs) keys[org] = (await setUpAccount(service, { org, credit: 1 })).key
+    const keys: Record<string, string> = await openAccounts(service, Object.fromEntries(orgs.map((org) => [org, 1])))
     for (const org of ["subscribed", "both"]) await storeKey(service, { org, provider: "openai-chat", key: token })
     await storeKey(service, { org: "both", provider: "openai", key: platform.apiKey })
     const clientOf = (org: (typeof orgs)[number]) => sdkOf(service, keys[org] ?? "")

@@ -5,6 +5,7 @@ import { join } from "node:path"
 import { afterAll, beforeAll, describe, expect, test } from "vitest"
 import { text, usage } from "../fixtures/openai/Completions.ts"
 import { type FakeOpenAi, startFakeOpenAi } from "../fixtures/openai/FakeOpenAi.ts"
+import { emptyDatabase } from "../fixtures/Postgres.ts"
 import { balanceOf, prepareService, type ServiceProcess, stores } from "../fixtures/ServiceProcess.ts"
 
 const main = join(import.meta.dirname, "../../src/main.ts")
@@ -79,7 +80,7 @@ describe("the command line, without a store", () => {
   })
 })
 
-describe.each(stores)("the command line, on $store", ({ options, store }) => {
+describe.each(stores)("the command line, on $store", ({ store }) => {
   const embedded = store !== "Postgres"
   let fake: FakeOpenAi
   let service: ServiceProcess
@@ -100,7 +101,8 @@ describe.each(stores)("the command line, on $store", ({ options, store }) => {
 
   beforeAll(async () => {
     fake = await startFakeOpenAi({ models: ["gpt-fake"] })
-    service = await prepareService({ fake, env: { DRAIN_DELAY: "0s" }, ...(await options()) })
+    const databaseUrl = embedded ? {} : { databaseUrl: await emptyDatabase("command-line") }
+    service = await prepareService({ fake, env: { DRAIN_DELAY: "0s" }, ...databaseUrl })
     // The first command of all makes the store.
     if (embedded) await rm(service.env["DATA_DIR"] ?? "", { recursive: true })
   })

@@ -5,7 +5,7 @@ import { errorOf, replyOf } from "../adapters/http/Replies.ts"
 import { execute } from "../adapters/http/Sql.ts"
 import { type FakeOpenAi, startFakeOpenAi } from "../fixtures/openai/FakeOpenAi.ts"
 import { freshDatabase } from "../fixtures/Postgres.ts"
-import { type Account, prepareService, type ServiceProcess, setUpAccount } from "../fixtures/ServiceProcess.ts"
+import { type Account, prepareService, type ServiceProcess, setUpAccounts } from "../fixtures/ServiceProcess.ts"
 
 const operations = [
   { method: "GET", path: "/v1/models", policy: "model_catalog_read", limit: 12 },
@@ -31,11 +31,7 @@ describe("the way into the gateway", () => {
       env: { RATE_LIMIT_MODELS: "12", RATE_LIMIT_CHAT: "25", DRAIN_DELAY: "0s" }
     })
     await service.start()
-    ;[poor, busy, team] = await Promise.all([
-      setUpAccount(service, { org: "poor", credit: 0 }),
-      setUpAccount(service, { org: "busy", credit: 10 }),
-      setUpAccount(service, { org: "team", credit: 10 })
-    ])
+    ;({ busy, poor, team } = await setUpAccounts(service, { poor: 0, busy: 10, team: 10 }))
   }, 120_000)
   afterAll(async () => {
     await service.remove()

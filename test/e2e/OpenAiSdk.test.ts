@@ -13,7 +13,7 @@ import { json, refusal, text, toolCalls, usage } from "../fixtures/openai/Comple
 import * as Errors from "../fixtures/openai/Errors.ts"
 import { type FakeOpenAi, startFakeOpenAi } from "../fixtures/openai/FakeOpenAi.ts"
 import * as Faults from "../fixtures/openai/Faults.ts"
-import { type Account, prepareService, type ServiceProcess, setUpAccount, stores } from "../fixtures/ServiceProcess.ts"
+import { type Account, prepareService, type ServiceProcess, setUpAccounts, stores } from "../fixtures/ServiceProcess.ts"
 
 const model = "fake-model"
 const messages = [{ role: "user" as const, content: "Hi" }]
@@ -42,9 +42,7 @@ describe.each(stores)("the official OpenAI SDK, on $store", ({ options }) => {
   beforeAll(async () => {
     fake = await startFakeOpenAi({ models: ["gpt-fake"] })
     service = await prepareService({ fake, ...(await options()) })
-    rich = await setUpAccount(service, { org: "rich", credit: 100 })
-    poor = await setUpAccount(service, { org: "poor", credit: 0 })
-    busy = await setUpAccount(service, { org: "busy", credit: 1 })
+    ;({ busy, poor, rich } = await setUpAccounts(service, { rich: 100, poor: 0, busy: 1 }))
     await service.start()
     client = clientOf(rich)
   }, 120_000)

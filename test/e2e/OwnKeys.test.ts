@@ -6,7 +6,8 @@ import { join } from "node:path"
 import { afterAll, beforeAll, describe, expect, test } from "vitest"
 import { text } from "../fixtures/openai/Completions.ts"
 import { type FakeOpenAi, startFakeOpenAi } from "../fixtures/openai/FakeOpenAi.ts"
-import { balanceOf, prepareService, type ServiceProcess, setUpAccount, stores } from "../fixtures/ServiceProcess.ts"
+import { balanceOf, prepareService, type ServiceProcess, stores } from "../fixtures/ServiceProcess.ts"
+import { openAccounts } from "../fixtures/Store.ts"
 
 /** Organizations with provider keys of their own, on a service whose operator has none. */
 
@@ -62,8 +63,7 @@ describe.each(stores)("organizations' own keys, on $store", ({ options, store })
       ...(embedded ? {} : { SECRETS_KEY: randomBytes(32).toString("base64") })
     }
     service = await prepareService({ env, ...(await options()) })
-    acme = (await setUpAccount(service, { org: "acme", credit: 1 })).key
-    other = (await setUpAccount(service, { org: "other", credit: 1 })).key
+    ;({ acme, other } = await openAccounts(service, { acme: 1, other: 1 }))
     const { stderr, stdout } = await fed(`${ownKey}\n`, service.env, "provider-keys", "set", "openai", "--org", "acme")
     expect({ stdout, stderr }).toEqual({ stdout: expect.stringMatching(/^Stored the key \.\.\.cdef /u), stderr: "" })
     await service.start()

@@ -10,7 +10,7 @@ import {
   type Account,
   prepareService,
   type ServiceProcess,
-  setUpAccount,
+  setUpAccounts,
   anyStore
 } from "../fixtures/ServiceProcess.ts"
 
@@ -43,9 +43,7 @@ describe.each(anyStore)("the Vercel AI SDK, on $store", ({ options }) => {
   beforeAll(async () => {
     fake = await startFakeOpenAi({ models: ["gpt-fake"] })
     service = await prepareService({ fake, ...(await options()) })
-    rich = await setUpAccount(service, { org: "rich", credit: 100 })
-    poor = await setUpAccount(service, { org: "poor", credit: 0 })
-    busy = await setUpAccount(service, { org: "busy", credit: 100 })
+    ;({ busy, poor, rich } = await setUpAccounts(service, { rich: 100, poor: 0, busy: 100 }))
     await service.start()
   }, 120_000)
   afterAll(async () => {

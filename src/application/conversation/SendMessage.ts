@@ -1,5 +1,5 @@
 import { Context, Effect, Layer } from "effect"
-import type { ContentPart } from "../../domain/conversation/Message.ts"
+import { type ContentPart, longestText } from "../../domain/conversation/Message.ts"
 import { defaultSession, type SessionId } from "../../domain/conversation/Session.ts"
 import type { TooManySessions } from "../../domain/conversation/SessionErrors.ts"
 import { TurnId, type TurnRef } from "../../domain/conversation/Turn.ts"
@@ -55,6 +55,7 @@ export class SendMessage extends Context.Service<
       return SendMessage.of({
         send: Effect.fn("SendMessage.send")(function* (workspace, message) {
           const { caller, content, session = defaultSession, stream } = message
+          if (content.length > longestText) return yield* new MessageRefused({ message: tooLong })
           const attached = yield* checked(workspace, session, message)
           if (content.trim() === "" && attached.length === 0) return yield* new MessageRefused({ message: noContent })
           yield* sessions.open(workspace, session)
@@ -79,5 +80,7 @@ export class SendMessage extends Context.Service<
     })
   )
 }
+
+const tooLong = `Expected a message of at most ${longestText} characters: send longer texts as a file.`
 
 const noContent = "Expected a message with content: `message` is empty, and nothing is attached."
