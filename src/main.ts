@@ -1,12 +1,11 @@
 import * as NodeRuntime from "@effect/platform-node/NodeRuntime"
 import * as NodeServices from "@effect/platform-node/NodeServices"
 import { Cause, Console, Effect, Exit, Layer, Option, Redacted, Schema } from "effect"
-import { HttpServer } from "effect/http"
 import * as Modules from "node:module"
 import * as PackagedAgentsLive from "./adapters/agents/PackagedAgentsLive.ts"
 import * as ExternalModelsLive from "./adapters/aisdk/ExternalModelsLive.ts"
 import * as Catalogue from "./adapters/catalogue/Catalogue.ts"
-import * as ModelsFile from "./adapters/catalogue/ModelsFile.ts"
+import type { ModelsFile } from "./adapters/catalogue/ModelsFile.ts"
 import * as ProvidersLive from "./adapters/catalogue/ProvidersLive.ts"
 import * as Cli from "./adapters/cli/Cli.ts"
 import { boundHeapGrowth } from "./adapters/config/HeapGrowth.ts"
@@ -19,7 +18,6 @@ import * as AgentSourcesLive from "./adapters/filesystem/AgentSourcesLive.ts"
 import * as HostFilesLive from "./adapters/filesystem/HostFilesLive.ts"
 import * as WorkspaceFilesOnDisk from "./adapters/filesystem/WorkspaceFilesOnDisk.ts"
 import * as McpConnectorLive from "./adapters/mcp/McpConnectorLive.ts"
-import * as ObservabilityLive from "./adapters/observability/ObservabilityLive.ts"
 import * as Clients from "./adapters/postgres/Clients.ts"
 import { reasonOf } from "./adapters/postgres/Failures.ts"
 import * as Migrations from "./adapters/postgres/Migrations.ts"
@@ -33,7 +31,6 @@ import { openAi } from "./adapters/vendors/drivers/OpenAi.ts"
 import { openAiCompatible } from "./adapters/vendors/drivers/OpenAiCompatible.ts"
 import { openAiByResponses } from "./adapters/vendors/drivers/OpenAiResponses.ts"
 import { ownKeyForms } from "./adapters/vendors/drivers/OwnKeys.ts"
-import * as AgentYamlLive from "./adapters/yaml/AgentYamlLive.ts"
 import { AgentBackups } from "./application/agent/AgentBackups.ts"
 import { AgentConfigs } from "./application/agent/AgentConfigs.ts"
 import { Agents } from "./application/agent/Agents.ts"
@@ -82,7 +79,7 @@ const reachable = new Set([...drivers, ...ownKeyForms.map(({ driver }) => driver
 /** How the upstreams of a models file are spoken to: as the vendor of their protocol is. */
 const wires = { chat: openAi, responses: openAiByResponses, anthropic }
 
-const vendors = Effect.fnUntraced(function* (file: ModelsFile.ModelsFile | undefined) {
+const vendors = Effect.fnUntraced(function* (file: ModelsFile | undefined) {
   const operated: Array<Upstream> = []
   const ownKeysOnly: Array<Upstream> = []
   /** For agents, which have keys of their own. */
@@ -119,9 +116,14 @@ const vendors = Effect.fnUntraced(function* (file: ModelsFile.ModelsFile | undef
   return { operated, ownKeysOnly, providers, agentProviders }
 })
 
+const readModelsFile = Effect.fnUntraced(function* (file: string) {
+  const { read } = yield* Effect.promise(() => import("./adapters/catalogue/ModelsFile.ts"))
+  return yield* read(file)
+})
+
 const configuration = Effect.gen(function* () {
   const settings = yield* readSettings
-  const modelsFile = Option.isNone(settings.modelsFile) ? undefined : yield* ModelsFile.read(settings.modelsFile.value)
+  const modelsFile = Option.isNone(settings.modelsFile) ? undefined : yield* readModelsFile(settings.modelsFile.value)
   const { agentProviders, operated, ownKeysOnly, providers } = yield* vendors(modelsFile)
   const echo = settings.store._tag === "Embedded" || operated.length === 0
   const catalogue = Catalogue.layer({ providers, modelsFile, echo })
@@ -131,6 +133,10 @@ const configuration = Effect.gen(function* () {
 type Configuration = Effect.Success<typeof configuration>
 
 // -- Layers -----------------------------------------------------------------------------------------------------------
+
+/** What only some commands need they load: all of them start faster without. */
+const lazily = <M, A, E, R>(load: () => Promise<M>, layer: (module: M) => Layer.Layer<A, E, R>) =>
+  Layer.unwrap(Effect.map(Effect.promise(load), layer))
 
 const Runtime = Layer.mergeAll(IdsLive.layer, KeyTextsLive.layer, NanoIdsLive.layer)
 
@@ -171,7 +177,13 @@ const agents = ({ settings: { mcp } }: Configuration) =>
     Layer.provideMerge(AgentBackups.layer),
     Layer.provide(McpConnectorLive.layer(mcp)),
     Layer.provideMerge(CurrentAgent.layer),
-    Layer.provideMerge(Layer.mergeAll(AgentYamlLive.layer, PackagedAgentsLive.layer)),
+    Layer.provideMerge(
+      lazily(
+        () => import("./adapters/yaml/AgentYamlLive.ts"),
+        ({ layer }) => layer
+      )
+    ),
+    Layer.provideMerge(PackagedAgentsLive.layer),
     Layer.provideMerge(ProvidersLive.layer)
   )
 
@@ -182,15 +194,12 @@ const resources = ({ settings: { agentSourceRoots, store } }: Configuration) =>
     HostFilesLive.layer({ roots: agentSourceRoots, except: store._tag === "Embedded" ? [store.directory] : [] })
   )
 
-/** A quarter of the program: only who needs it loads it. */
-const clusterLive = Effect.promise(() => import("./adapters/cluster/ClusterLive.ts"))
+const loadCluster = () => import("./adapters/cluster/ClusterLive.ts")
 
 /** What runs turns: every process on one Postgres is a member of one cluster, one with a store of its own is alone. */
 const runner = ({ settings: { cluster, store } }: Configuration) =>
-  Layer.unwrap(
-    Effect.map(clusterLive, ({ layerEmbedded, layerServer }) =>
-      store._tag === "Embedded" ? layerEmbedded : layerServer(cluster)
-    )
+  lazily(loadCluster, ({ layerEmbedded, layerServer }) =>
+    store._tag === "Embedded" ? layerEmbedded : layerServer(cluster)
   ).pipe(
     Layer.catchTag("SocketServerError", ({ reason }) =>
       stop(`CLUSTER_HOST, CLUSTER_PORT: cannot listen on ${cluster.host}:${cluster.port}: ${String(reason)}`)
@@ -209,32 +218,31 @@ const conversations = (configuration: Configuration) =>
     Layer.provideMerge(resources(configuration))
   )
 
-/** HTTP, and the connections of it that become WebSockets. Other commands start faster without. */
+/** HTTP, and the connections of it that become WebSockets. `url` is where they are. */
 const served = Effect.promise(async () => {
-  const [HttpLive, { Upgrades }, WebSocketsLive] = await Promise.all([
+  const [HttpLive, { Upgrades }, WebSocketsLive, { HttpServer }] = await Promise.all([
     import("./adapters/http/HttpLive.ts"),
     import("./adapters/http/runtime/Upgrades.ts"),
-    import("./adapters/websocket/WebSocketsLive.ts")
+    import("./adapters/websocket/WebSocketsLive.ts"),
+    import("effect/http")
   ])
   const sockets = Layer.effect(Upgrades, WebSocketsLive.WebSockets).pipe(Layer.provide(WebSocketsLive.layer))
-  return (options: Parameters<typeof HttpLive.layer>[0]) => Layer.provide(HttpLive.layer(options), sockets)
+  return {
+    layer: (options: Parameters<typeof HttpLive.layer>[0]) => Layer.provide(HttpLive.layer(options), sockets),
+    url: Effect.map(HttpServer.HttpServer, ({ address }) => HttpServer.formatAddress(address))
+  }
 })
 
-/** Who calls others over HTTP loads what that takes; most commands do not. */
 const upstreams = ({ agentProviders, settings: { deadlines }, upstreams }: Configuration) =>
-  Layer.unwrap(
-    Effect.map(
-      Effect.promise(() => import("./adapters/vendors/VendorsLive.ts")),
-      ({ layer }) => layer(upstreams, deadlines, agentProviders)
-    )
+  lazily(
+    () => import("./adapters/vendors/VendorsLive.ts"),
+    ({ layer }) => layer(upstreams, deadlines, agentProviders)
   )
 
 const egress = ({ settings: { egress } }: Configuration) =>
-  Layer.unwrap(
-    Effect.map(
-      Effect.promise(() => import("./adapters/egress/EgressLive.ts")),
-      ({ layer }) => layer(egress)
-    )
+  lazily(
+    () => import("./adapters/egress/EgressLive.ts"),
+    ({ layer }) => layer(egress)
   )
 
 /** Every use case of the gateway, over the configured adapters. */
@@ -263,7 +271,8 @@ const serve = Effect.gen(function* () {
   yield* boundHeapGrowth
   const configured = yield* configuration
   const { access, drain, host, logFormat, logLevel, otlpEndpoint, port, rates, store } = configured.settings
-  const Http = (yield* served)({
+  const { layer, url } = yield* served
+  const Http = layer({
     host,
     port,
     drain,
@@ -271,23 +280,28 @@ const serve = Effect.gen(function* () {
     policies: { listModels: rates.models, getBillingSummary: billingSummaryRead, createChatCompletion: rates.chat }
   }).pipe(Layer.catchTag("ServeError", ({ cause }) => stop(`PORT: cannot listen on ${host}:${port}: ${String(cause)}`)))
   return yield* Layer.launch(
-    Layer.effectDiscard(greet(store._tag === "Embedded")).pipe(Layer.provide(Http), Layer.provide(useCases(configured)))
+    Layer.effectDiscard(Effect.flatMap(url, greet(store._tag === "Embedded"))).pipe(
+      Layer.provide(Http),
+      Layer.provide(useCases(configured))
+    )
   ).pipe(
     Effect.provide(
-      ObservabilityLive.layer({
-        level: logLevel,
-        format: logFormat === "auto" ? (process.stdout.isTTY ? "text" : "json") : logFormat,
-        otlpEndpoint
-      })
+      lazily(
+        () => import("./adapters/observability/ObservabilityLive.ts"),
+        ({ layer }) =>
+          layer({
+            level: logLevel,
+            format: logFormat === "auto" ? (process.stdout.isTTY ? "text" : "json") : logFormat,
+            otlpEndpoint
+          })
+      )
     )
   )
 })
 
 /** Says where the service listens. The key of an embedded store's first start goes past every log, once. */
-const greet = (embedded: boolean) =>
+const greet = (embedded: boolean) => (url: string) =>
   Effect.gen(function* () {
-    const { address } = yield* HttpServer.HttpServer
-    const url = HttpServer.formatAddress(address)
     yield* Effect.logInfo(`Listening on ${url}`)
     // What was compiled is kept now, however this process ends; Deno does not compile this way.
     if ("flushCompileCache" in Modules) yield* Effect.sync(Modules.flushCompileCache)
@@ -346,7 +360,9 @@ Cli.run({
   serve,
   migrate: Effect.flatMap(configuration, (read) =>
     Migrations.run.pipe(
-      Effect.tap(Effect.scoped(Effect.flatMap(clusterLive, ({ migrations }) => Layer.build(migrations)))),
+      Effect.tap(
+        Effect.scoped(Effect.flatMap(Effect.promise(loadCluster), ({ migrations }) => Layer.build(migrations)))
+      ),
       Effect.provide(client(read))
     )
   ),

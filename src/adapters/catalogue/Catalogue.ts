@@ -8,7 +8,8 @@ import {
 } from "../../application/ports/vendor/ModelCatalog.ts"
 import type { AccessMethod } from "../../domain/catalog/AccessMethod.ts"
 import { type ModelFields, modelOf } from "./ModelFields.ts"
-import { type CustomFallback, type CustomModel, type ModelsFile, ModelsFileInvalid } from "./ModelsFile.ts"
+import type { CustomFallback, CustomModel, ModelsFile } from "./ModelsFile.ts"
+import { ModelsFileInvalid } from "./ModelsFileInvalid.ts"
 import * as PackagedModels from "./PackagedModels.ts"
 
 export interface CatalogueOptions {

@@ -1,18 +1,7 @@
 import { Effect, FileSystem, Result, Schema, SchemaGetter, SchemaIssue } from "effect"
 import { CatalogId, SomeModelFields } from "./ModelFields.ts"
+import { ModelsFileInvalid } from "./ModelsFileInvalid.ts"
 import { mostBytes, parseYaml, tooLarge, type YamlText } from "./YamlText.ts"
-
-/** The operator's models file cannot be used. The message is one line: the file, the line, what to change. */
-export class ModelsFileInvalid extends Schema.TaggedError<ModelsFileInvalid>()("ModelsFileInvalid", {
-  file: Schema.String,
-  /** From 1; undefined when the file as a whole is at fault. */
-  line: Schema.UndefinedOr(Schema.Int),
-  problem: Schema.String
-}) {
-  override get message() {
-    return `MODELS_FILE ${this.file}${this.line === undefined ? "" : `:${this.line}`}: ${this.problem}`
-  }
-}
 
 const upstreamName = /^[a-z0-9][a-z0-9-]*$/
 const nameRule = { message: "Expected a name of lower-case letters, digits and -" }

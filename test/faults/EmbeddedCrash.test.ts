@@ -1,10 +1,10 @@
 import { assert, it } from "@effect/vitest"
 import { Effect, Option } from "effect"
-import { Ledger } from "../../../src/application/ports/storage/Ledger.ts"
-import { Organizations } from "../../../src/application/ports/storage/Organizations.ts"
-import { StoreProbe } from "../../conformance/StoreProbe.ts"
-import { startChild } from "./Child.ts"
-import { onPglite, temporaryDirectory } from "./Stores.ts"
+import { Ledger } from "../../src/application/ports/storage/Ledger.ts"
+import { Organizations } from "../../src/application/ports/storage/Organizations.ts"
+import { startChild } from "../adapters/postgres/Child.ts"
+import { onPglite, temporaryDirectory } from "../adapters/postgres/Stores.ts"
+import { StoreProbe } from "../conformance/StoreProbe.ts"
 
 const directory = await temporaryDirectory()
 
