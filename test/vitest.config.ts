@@ -15,19 +15,18 @@ const globalSetup = "test/fixtures/GlobalSetup.ts"
 export default defineConfig({
   root: resolve(import.meta.dirname, ".."),
   test: {
-    maxWorkers: 2,
+    // One more than processors: tests wait for processes and clocks for a quarter of their time.
+    maxWorkers: 3,
     // Files keep what they need to themselves, so a worker loads what they import once.
     isolate: false,
     testTimeout: 30_000,
     hookTimeout: 60_000,
     projects: [
-      { extends: true, test: { name: "unit", include: unit, sequence: { groupOrder: 1 } } },
+      { extends: true, test: { name: "unit", include: unit } },
       {
         extends: true,
         test: {
           name: "integration",
-          // Its tests wait for processes and clocks for a quarter of their time.
-          maxWorkers: 3,
           include: ["test/**/*.test.ts"],
           exclude: [...unit, faults, "test/bench/**"],
           globalSetup
