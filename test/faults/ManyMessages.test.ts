@@ -23,6 +23,8 @@ const textOf = (at: number): string =>
 const filled = Effect.gen(function* () {
   const sql = yield* SqlClient.SqlClient
   const [mine, foreign] = [yield* account(), yield* account()]
+  // Statistics that know nothing of the two: plans must be good all the same.
+  yield* sql`ANALYZE session_messages, searched_texts`
   for (const workspace of [mine, foreign]) {
     yield* sql`
       INSERT INTO sessions (organization_id, id, created_at, last_activity, message_count)
@@ -102,6 +104,10 @@ layer(store, { timeout: "3 minutes", excludeTestServices: true })("Among 60,000 
         (yield* sessions.searchMessages(mine, { phrase: "common", role: "user", limit: 1, offset: 0 })).total,
         amount / 2
       )
+      assert.strictEqual(
+        (yield* sessions.searchMessages(mine, { phrase: "7 common", role: "assistant", limit: 1, offset: 0 })).total,
+        amount / 10
+      )
 
       const turn = turnIn(mine, SessionId.make("new"))
       yield* journal.submit(turn, submission("Common at last"))
@@ -145,6 +151,13 @@ layer(store, { timeout: "3 minutes", excludeTestServices: true })("Among 60,000 
         assert.deepStrictEqual(yield* names("common", 5), { total: many, found: newest(5) })
       }
       assert.deepStrictEqual(yield* names("needle", 5), { total: 1, found: [`s0 ${perSession} 0`] })
+      for (let round = 0; round < 2; round++) {
+        const { found, total } = yield* names("7 common", 3)
+        assert.deepStrictEqual(
+          { total, found },
+          { total: many / 10, found: ["s997", "s987", "s977"].map((id) => `${id} ${perSession} 0`) }
+        )
+      }
 
       const turn = turnIn(mine, SessionId.make("new"))
       yield* journal.submit(turn, submission("no"))

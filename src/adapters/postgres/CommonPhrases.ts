@@ -111,10 +111,12 @@ export const make = Effect.gen(function* () {
     Result: SessionCount,
     execute: ({ ids, phrase, upto, workspace }) => sql`
       SELECT t.session_id, count(*) AS amount, min(t.position) AS first_place, max(t.number) AS newest
-      FROM jsonb_array_elements_text(${ids}::jsonb) AS s (id)
-      JOIN session_messages m ON m.organization_id = ${workspace} AND m.session_id = s.id
-      JOIN searched_texts t ON t.organization_id = ${workspace} AND t.number = m.number
-      WHERE position(${phrase} IN t.folded) > 0 AND t.number <= ${upto} GROUP BY 1`
+      FROM jsonb_array_elements_text(${ids}::jsonb) AS s (id), LATERAL (
+        SELECT m.number FROM session_messages m
+        WHERE m.organization_id = ${workspace} AND m.session_id = s.id AND m.number + 0 <= ${upto} OFFSET 0) m, LATERAL (
+        SELECT * FROM searched_texts t
+        WHERE t.organization_id = ${workspace} AND t.number = m.number OFFSET 0) t
+      WHERE position(${phrase} IN t.folded) > 0 GROUP BY 1`
   })
 
   const latestNumber = SqlSchema.findOne({

@@ -9,10 +9,13 @@ import { fromRow, MessageRow } from "./ConversationColumns.ts"
 import * as Patience from "./Patience.ts"
 import { Searched, searched, Trigrams } from "./SearchedPhrase.ts"
 
-/** Of a sample: a phrase that more of it has is counted by ranges, and its messages are not all looked at. */
-const commonShare = 0.01
+/** Bytes. The index knows nothing shorter. */
+const shortestIndexed = 3
 
-/** Of a sample: a phrase that more of it has is counted by reading everything, which is faster then. */
+/** Of a sample: a phrase that more of it has, or might have for all the index knows, is counted first. */
+const mostFound = { matched: 0.01, looked: 0.05 }
+
+/** Of a sample: where the index gives more of it, everything is read, which is faster then. */
 const mostIndexed = 0.3
 
 const Hit = Schema.Struct({ ...MessageRow.fields, sessionId: SessionId, position: Schema.Int })
@@ -26,7 +29,11 @@ const Found = Schema.Struct({ total: SafeInt8, hit: Schema.NullOr(SafeInt8) })
 const Part = Schema.Tuple([Schema.Int, Schema.Boolean])
 
 /**
- * Where messages have a phrase. One that few have is found by the index of trigrams; one that many have, or that is too
+ * Where messages have a phrase. A workspace may have come after the last statistics, which take it to be empty then: a
+ * row that has been found elsewhere is looked up by itself (LATERAL with OFFSET 0), so that no plan can read the whole
+ * workspace for each of them.
+ *
+ * One that few have is found by the index of trigrams; one that many have, or that is too
  * short for the index, is counted first (see `CommonPhrases`).
  */
 export const make = Effect.gen(function* () {
@@ -41,15 +48,15 @@ export const make = Effect.gen(function* () {
       ? sql.literal("true")
       : sql`(
           SELECT position(${cased} IN convert_to(m.text, 'UTF8')) > 0 FROM session_messages m
-          WHERE m.organization_id = t.organization_id AND m.number = t.number)`
+          WHERE m.number = t.number)`
 
   const ofRole = (role: string | null) => (role === null ? sql.literal("") : sql`AND t.role = ${role}`)
 
   const sampled = SqlSchema.findOne({
     Request: Schema.Struct({ workspace: OrganizationId, phrase: Schema.Uint8Array }),
-    Result: Schema.Struct({ seen: SafeInt8, matched: SafeInt8, trigrams: Trigrams }),
+    Result: Schema.Struct({ seen: SafeInt8, matched: SafeInt8, trigrams: Trigrams, share: Schema.Finite }),
     execute: ({ phrase, workspace }) => sql`
-      SELECT seen, matched, trigrams::text AS trigrams FROM sample_messages(${workspace}, ${phrase})`
+      SELECT seen, matched, trigrams::text AS trigrams, share FROM sample_messages(${workspace}, ${phrase})`
   })
 
   const rareMatches = SqlSchema.findAll({
@@ -69,10 +76,12 @@ export const make = Effect.gen(function* () {
     Result: Found,
     execute: ({ cased, limit, offset, phrase, role, session, workspace }) => sql`
       WITH matches AS MATERIALIZED (
-        SELECT t.number, ${isExact(cased)} AS is_exact FROM session_messages said
-        JOIN searched_texts t ON t.organization_id = ${workspace} AND t.number = said.number
-        WHERE said.organization_id = ${workspace} AND said.session_id = ${session}
-          AND position(${phrase} IN t.folded) > 0 ${ofRole(role)})
+        SELECT t.number, ${isExact(cased)} AS is_exact FROM (
+          SELECT m.number FROM session_messages m
+          WHERE m.organization_id = ${workspace} AND m.session_id = ${session} OFFSET 0) said, LATERAL (
+          SELECT * FROM searched_texts t
+          WHERE t.organization_id = ${workspace} AND t.number = said.number OFFSET 0) t
+        WHERE position(${phrase} IN t.folded) > 0 ${ofRole(role)})
       SELECT t.total, p.number AS hit FROM (SELECT count(*) AS total FROM matches) t LEFT JOIN (
         SELECT * FROM matches ORDER BY is_exact DESC, number DESC LIMIT ${limit} OFFSET ${offset}) p ON true
       ORDER BY p.is_exact DESC, p.number DESC`
@@ -82,8 +91,9 @@ export const make = Effect.gen(function* () {
     Request: Schema.Struct({ workspace: OrganizationId, numbers: Schema.fromJsonString(Schema.Array(Schema.Int)) }),
     Result: Hit,
     execute: ({ numbers, workspace }) => sql`
-      SELECT ${columns} FROM jsonb_array_elements_text(${numbers}::jsonb) WITH ORDINALITY AS n (number, place)
-      JOIN session_messages m ON m.organization_id = ${workspace} AND m.number = n.number::bigint
+      SELECT ${columns} FROM jsonb_array_elements_text(${numbers}::jsonb) WITH ORDINALITY AS n (number, place), LATERAL (
+        SELECT * FROM session_messages m
+        WHERE m.number = n.number::bigint AND m.organization_id || '' = ${workspace} OFFSET 0) m
       ORDER BY n.place`
   })
 
@@ -131,18 +141,20 @@ export const make = Effect.gen(function* () {
     }),
     Result: Hit,
     execute: ({ places, workspace }) => sql`
-      SELECT ${columns} FROM jsonb_array_elements(${places}::jsonb) WITH ORDINALITY AS p (item, place)
-      JOIN session_messages m ON m.organization_id = ${workspace} AND m.session_id = p.item->>0
-        AND m.position = (p.item->>1)::int
+      SELECT ${columns} FROM jsonb_array_elements(${places}::jsonb) WITH ORDINALITY AS p (item, place), LATERAL (
+        SELECT * FROM session_messages m
+        WHERE m.organization_id = ${workspace} AND m.session_id = p.item->>0 AND m.position = (p.item->>1)::int
+        OFFSET 0) m
       ORDER BY p.place`
   })
 
-  /** A phrase that is too short for the index has no trigrams. */
+  /** How a phrase is best searched for. */
   const looked = Effect.fnUntraced(function* ({ phrase, workspace }: Searched) {
-    const { matched, seen, trigrams } = yield* sampled({ workspace, phrase })
+    if (phrase.length < shortestIndexed) return { isCommon: true, trigrams: null }
+    const { matched, seen, share, trigrams } = yield* sampled({ workspace, phrase })
     return {
-      isCommon: trigrams === null || matched > seen * commonShare,
-      trigrams: matched > seen * mostIndexed ? null : trigrams
+      isCommon: matched > seen * mostFound.matched || share > mostFound.looked,
+      trigrams: share > mostIndexed ? null : trigrams
     }
   })
 

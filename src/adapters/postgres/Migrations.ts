@@ -19,27 +19,34 @@ import searchedTexts from "./migrations/0015_searched_texts.ts"
 
 const migrate = Migrator.make({})
 
+/** In the order that they run in. */
+export const all = {
+  "0001_identity": identity,
+  "0002_billing": billing,
+  "0003_provider_keys": providerKeys,
+  "0004_account_rounds": accountRounds,
+  "0005_idempotency": idempotency,
+  "0006_workspaces": workspaces,
+  "0007_blobs": blobs,
+  "0008_memories_prompts": memoriesPrompts,
+  "0009_llm": llm,
+  "0010_conversations": conversations,
+  "0011_allowed_tools": allowedTools,
+  "0012_cluster": cluster,
+  "0013_kept_chunks": keptChunks,
+  "0014_ends_of_removed": endsOfRemoved,
+  "0015_searched_texts": searchedTexts
+}
+
+/** Those of `all` that are given. */
+export const runOnly = (migrations: Partial<typeof all>) =>
+  migrate({ loader: Migrator.fromRecord(migrations), table: "schema_migrations" }).pipe(
+    Effect.catchTag("SqlError", toDefect),
+    Effect.orDie
+  )
+
 /**
  * Brings the schema up to date; gives the migrations that ran. Any number of processes may call it at once: a lock on
  * the table of migrations lets each run once.
  */
-export const run = migrate({
-  loader: Migrator.fromRecord({
-    "0001_identity": identity,
-    "0002_billing": billing,
-    "0003_provider_keys": providerKeys,
-    "0004_account_rounds": accountRounds,
-    "0005_idempotency": idempotency,
-    "0006_workspaces": workspaces,
-    "0007_blobs": blobs,
-    "0008_memories_prompts": memoriesPrompts,
-    "0009_llm": llm,
-    "0010_conversations": conversations,
-    "0011_allowed_tools": allowedTools,
-    "0012_cluster": cluster,
-    "0013_kept_chunks": keptChunks,
-    "0014_ends_of_removed": endsOfRemoved,
-    "0015_searched_texts": searchedTexts
-  }),
-  table: "schema_migrations"
-}).pipe(Effect.catchTag("SqlError", toDefect), Effect.orDie)
+export const run = runOnly(all)

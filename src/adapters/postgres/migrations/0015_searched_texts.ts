@@ -23,10 +23,27 @@ export default Effect.gen(function* () {
   yield* sql`
     INSERT INTO searched_texts (organization_id, number, position, role, session_id, folded)
     SELECT organization_id, number, position, role, session_id, folded FROM session_messages ORDER BY number`
+  yield* sql`ANALYZE searched_texts`
   yield* sql`
     CREATE INDEX searched_texts_by_trigram ON searched_texts
     USING gin (message_trigrams(organization_id, folded)) WITH (gin_pending_list_limit = 256)`
+  // What other replicas wrote and removed meanwhile.
+  yield* sql`LOCK TABLE session_messages IN ACCESS EXCLUSIVE MODE`
+  yield* sql`
+    DELETE FROM searched_texts t WHERE NOT EXISTS (
+      SELECT FROM session_messages m WHERE m.number = t.number)`
+  yield* sql`
+    INSERT INTO searched_texts (organization_id, number, position, role, session_id, folded)
+    SELECT organization_id, number, position, role, session_id, folded FROM session_messages m
+    WHERE NOT EXISTS (
+      SELECT FROM searched_texts t WHERE t.organization_id = m.organization_id AND t.number = m.number)
+    ORDER BY number`
   yield* sql`ALTER TABLE session_messages DROP COLUMN range, DROP COLUMN folded`
+
+  // Under its number alone a message is found as before; whoever looks for a session's finds no second index that begins
+  // with the workspace, which seems as good while the statistics take a new workspace to be empty.
+  yield* sql`DROP INDEX session_messages_by_number`
+  yield* sql`CREATE UNIQUE INDEX session_messages_by_number ON session_messages (number)`
 
   yield* sql`
     CREATE OR REPLACE FUNCTION append_to_session(
@@ -70,9 +87,8 @@ export default Effect.gen(function* () {
   yield* sql`
     CREATE OR REPLACE FUNCTION forget_messages(workspace text, session text) RETURNS void LANGUAGE plpgsql AS $$
     BEGIN
-      DELETE FROM searched_texts t USING session_messages m
-      WHERE m.organization_id = workspace AND m.session_id = session
-        AND t.organization_id = workspace AND t.number = m.number;
+      DELETE FROM searched_texts t WHERE t.organization_id = workspace AND t.number = ANY (ARRAY(
+        SELECT m.number FROM session_messages m WHERE m.organization_id = workspace AND m.session_id = session));
       DELETE FROM session_messages m WHERE m.organization_id = workspace AND m.session_id = session;
       UPDATE sessions s SET message_count = 0 WHERE s.organization_id = workspace AND s.id = session;
       INSERT INTO session_workspaces AS w (organization_id, forgotten) VALUES (workspace, 1)
@@ -84,41 +100,49 @@ export default Effect.gen(function* () {
   yield* sql`DROP FUNCTION count_messages(text, bytea, text, bigint, bigint)`
   yield* sql`DROP FUNCTION sessions_with(text, bytea, bigint, bigint)`
 
-  // How often a phrase is among some messages from all over the workspace, and which of its trigrams (of sixteen at
-  // most, from all over the phrase) are best asked for: the rarest, until those that have them are few or hardly more
-  // than have the phrase. Null for a phrase without any.
+  // How often a phrase of three bytes or more is among some messages from all over the workspace; which of its trigrams
+  // (of sixteen at most, from all over the phrase) are best asked for: the rarest, until those that have them are few or
+  // hardly more than have the phrase; and how large a share of messages has all of these. Trigrams are looked for in
+  // fewer messages, and only where those begin. An odd step between two of them: in scripts of two bytes a letter, those
+  // at even places tell single letters only.
   yield* sql`
     CREATE FUNCTION sample_messages(
-      workspace text, phrase bytea, OUT seen bigint, OUT matched bigint, OUT trigrams bigint[]
+      workspace text, phrase bytea, OUT seen bigint, OUT matched bigint, OUT trigrams bigint[], OUT share float8
     ) LANGUAGE sql STABLE AS $$
       WITH ends AS (
         SELECT (SELECT t.number FROM searched_texts t WHERE t.organization_id = workspace ORDER BY t.number LIMIT 1) AS low,
                (SELECT t.number FROM searched_texts t WHERE t.organization_id = workspace ORDER BY t.number DESC LIMIT 1) AS high
       ), sample AS MATERIALIZED (
-        SELECT picked.folded, picked.place <= 8 AS is_close FROM ends, generate_series(0, 24) AS step, LATERAL (
-          SELECT t.folded, row_number() OVER (ORDER BY t.number) AS place FROM searched_texts t
-          WHERE t.organization_id = workspace AND t.number >= ends.low + (ends.high - ends.low) * step / 25
-          ORDER BY t.number LIMIT 40) picked
-      ), amounts AS (
-        SELECT count(*) AS seen, count(*) FILTER (WHERE position(phrase IN s.folded) > 0) AS matched,
-               greatest(count(*) FILTER (WHERE s.is_close), 1) AS close FROM sample s
+        SELECT position(phrase IN picked.folded) > 0 AS matches,
+               CASE WHEN picked.place <= 8 THEN substring(picked.folded FOR 4096) END AS head
+        FROM ends, generate_series(0, 24) AS step, LATERAL (
+          SELECT near.folded, row_number() OVER () AS place FROM (
+            SELECT t.folded FROM searched_texts t
+            WHERE t.organization_id = workspace AND t.number >= ends.low + (ends.high - ends.low) * step / 25
+            ORDER BY t.number LIMIT 40) near) picked
+      ), heads AS (
+        SELECT greatest(count(*), 1)::float8 AS amount FROM sample s WHERE s.head IS NOT NULL
       ), parts AS (
-        SELECT part.bytes, (
-          SELECT count(*) FROM sample s WHERE s.is_close AND position(part.bytes IN s.folded) > 0) AS had
+        SELECT part.bytes, (SELECT count(*) FROM sample s WHERE position(part.bytes IN s.head) > 0) AS had
         FROM (
           SELECT DISTINCT substring(phrase FROM i FOR 3) AS bytes
-          FROM generate_series(1, length(phrase) - 2, greatest(1, length(phrase) / 16)) AS i) part
+          FROM generate_series(1, length(phrase) - 2, (length(phrase) + 13) / 16 | 1) AS i) part
       ), shares AS (
-        SELECT p.bytes, p.had::float8 / a.close AS share, row_number() OVER rarest_first AS place,
-               exp(sum(ln(greatest(p.had, 0.5) / a.close)) OVER (
+        SELECT p.bytes, p.had / h.amount AS share, row_number() OVER rarest_first AS place,
+               exp(sum(ln(greatest(p.had, 0.5) / h.amount)) OVER (
                  rarest_first ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING)) AS share_before
-        FROM parts p, amounts a WINDOW rarest_first AS (ORDER BY p.had, p.bytes)
-      )
-      SELECT a.seen, a.matched, (
-        SELECT array_agg((message_trigrams(workspace, s.bytes))[1]) FROM shares s
+        FROM parts p, heads h WINDOW rarest_first AS (ORDER BY p.had, p.bytes)
+      ), amounts AS (
+        SELECT count(*) AS seen, count(*) FILTER (WHERE s.matches) AS matched FROM sample s
+      ), chosen AS MATERIALIZED (
+        SELECT s.bytes FROM shares s, amounts a
         WHERE s.place = 1 OR s.place <= 6 AND (
-          s.share <= 0.02 OR s.share_before > greatest(0.0005, 1.5 * a.matched / greatest(a.seen, 1))))
-      FROM amounts a
+          s.share <= 0.02 OR s.share_before > greatest(0.0005, 1.5 * a.matched / greatest(a.seen, 1)))
+      )
+      SELECT a.seen, a.matched, (SELECT array_agg((message_trigrams(workspace, c.bytes))[1]) FROM chosen c), (
+        SELECT count(*) FROM sample s
+        WHERE s.head IS NOT NULL AND NOT EXISTS (SELECT FROM chosen c WHERE position(c.bytes IN s.head) = 0)) / h.amount
+      FROM amounts a, heads h
     $$`
 
   // All messages with a phrase that few have: found by the index, whatever the planner thinks of it.
@@ -129,8 +153,7 @@ export default Effect.gen(function* () {
     BEGIN
       RETURN QUERY
         SELECT t.number, t.session_id, t.position, t.role, cased IS NULL OR (
-          SELECT position(cased IN convert_to(m.text, 'UTF8')) > 0 FROM session_messages m
-          WHERE m.organization_id = workspace AND m.number = t.number)
+          SELECT position(cased IN convert_to(m.text, 'UTF8')) > 0 FROM session_messages m WHERE m.number = t.number)
         FROM searched_texts t
         WHERE message_trigrams(t.organization_id, t.folded) @> trigrams
           AND t.organization_id || '' = workspace AND position(phrase IN t.folded) > 0;
