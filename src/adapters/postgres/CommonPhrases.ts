@@ -54,9 +54,9 @@ interface RememberedSessions extends Settled {
 }
 
 /**
- * Counts of phrases that many messages have, exact at any time. All messages that can have one are read for them, once
- * (found by the index if it is given trigrams to look for): what was counted is remembered, and only what came since is counted when a phrase is asked for again, as for the next page; until
- * messages of the workspace are forgotten.
+ * Counts of phrases that many messages have, exact at any time. All messages that can have one are read for them, once,
+ * found by the index where it is given trigrams to look for. What was counted is remembered, and only what came since is
+ * counted when a phrase is asked for again, as for the next page; until messages of the workspace are forgotten.
  */
 export const make = Effect.gen(function* () {
   const sql = yield* SqlClient.SqlClient

@@ -12,8 +12,11 @@ import { Searched, searched, Trigrams } from "./SearchedPhrase.ts"
 /** Bytes. The index knows nothing shorter. */
 const shortestIndexed = 3
 
-/** Of a sample: a phrase that more of it has, or might have for all the index knows, is counted first. */
-const mostFound = { matched: 0.01, looked: 0.05 }
+/** Of a sample: a phrase that more of it has is counted first. */
+const commonShare = 0.01
+
+/** The same where so much of it has the trigrams that the index is asked for. */
+const commonTrigrams = 0.05
 
 /** Of a sample: where the index gives more of it, everything is read, which is faster then. */
 const mostIndexed = 0.3
@@ -29,12 +32,11 @@ const Found = Schema.Struct({ total: SafeInt8, hit: Schema.NullOr(SafeInt8) })
 const Part = Schema.Tuple([Schema.Int, Schema.Boolean])
 
 /**
- * Where messages have a phrase. A workspace may have come after the last statistics, which take it to be empty then: a
- * row that has been found elsewhere is looked up by itself (LATERAL with OFFSET 0), so that no plan can read the whole
- * workspace for each of them.
- *
- * One that few have is found by the index of trigrams; one that many have, or that is too
+ * Where messages have a phrase. One that few have is found by the index of trigrams; one that many have, or that is too
  * short for the index, is counted first (see `CommonPhrases`).
+ *
+ * A workspace may have come after the last statistics, which take it to be empty then: a row that has been found elsewhere
+ * is looked up by itself (LATERAL with OFFSET 0), so that no plan can read the whole workspace for each of them.
  */
 export const make = Effect.gen(function* () {
   const sql = yield* SqlClient.SqlClient
@@ -149,11 +151,11 @@ export const make = Effect.gen(function* () {
   })
 
   /** How a phrase is best searched for. */
-  const looked = Effect.fnUntraced(function* ({ phrase, workspace }: Searched) {
+  const wayOf = Effect.fnUntraced(function* ({ phrase, workspace }: Searched) {
     if (phrase.length < shortestIndexed) return { isCommon: true, trigrams: null }
     const { matched, seen, share, trigrams } = yield* sampled({ workspace, phrase })
     return {
-      isCommon: matched > seen * mostFound.matched || share > mostFound.looked,
+      isCommon: matched > seen * commonShare || share > commonTrigrams,
       trigrams: share > mostIndexed ? null : trigrams
     }
   })
@@ -224,7 +226,7 @@ export const make = Effect.gen(function* () {
     if (session !== undefined) {
       return yield* hitsWithTotal(workspace, yield* matchesOfSession({ ...search, session, ...page }))
     }
-    const { isCommon, trigrams } = yield* looked(search)
+    const { isCommon, trigrams } = yield* wayOf(search)
     return isCommon
       ? yield* commonMatches(search, trigrams, page)
       : yield* hitsWithTotal(workspace, yield* rareMatches({ ...search, trigrams, ...page }))
@@ -233,7 +235,7 @@ export const make = Effect.gen(function* () {
   const sessions = Effect.fnUntraced(function* (workspace: OrganizationId, phrase: string, limit: number) {
     const search = searched(workspace, phrase, undefined)
     let found: Effect.Success<ReturnType<typeof common.sessions>>
-    const { isCommon, trigrams } = yield* looked(search)
+    const { isCommon, trigrams } = yield* wayOf(search)
     if (isCommon) found = yield* common.sessions(search, trigrams, limit)
     else {
       const top = yield* rareSessions({ ...search, trigrams, limit })
