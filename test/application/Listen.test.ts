@@ -1,10 +1,10 @@
 import { assert, layer } from "@effect/vitest"
-import { Effect, Layer, PubSub, Random, Stream } from "effect"
+import { Effect, Layer, PubSub, Queue, Random, Stream } from "effect"
 import { expect } from "vitest"
 import * as InMemoryLive from "../../src/adapters/inmemory/InMemoryLive.ts"
 import { type AgentEvent, RunningAgents } from "../../src/application/agent/RunningAgents.ts"
 import { Listen, type Listener } from "../../src/application/conversation/Listen.ts"
-import { EventLog } from "../../src/application/ports/storage/EventLog.ts"
+import { EventLog, type WakeUp } from "../../src/application/ports/storage/EventLog.ts"
 import { Sessions } from "../../src/application/ports/storage/Sessions.ts"
 import { TurnJournal } from "../../src/application/ports/storage/TurnJournal.ts"
 import type { SessionId } from "../../src/domain/conversation/Session.ts"
@@ -18,12 +18,35 @@ const unused = () => Effect.die(new Error("no test needs it"))
 /** How often the log was read, and how many of the next reads fail. */
 const reads = { number: 0, failing: 0 }
 
-/** A log whose reads take a while, each another, as those of a database do. */
+/**
+ * A log as that of a server with two processes: reads take a while, each another; notices come in order, later than what
+ * was appended, and what this process has appended itself is told before.
+ */
 const Slow = Layer.effect(
   EventLog,
   Effect.map(EventLog, (log) =>
     EventLog.of({
       ...log,
+      wakeUps: Stream.unwrap(
+        Effect.gen(function* () {
+          const told = yield* Queue.unbounded<WakeUp>()
+          const noticed = yield* Queue.unbounded<WakeUp>()
+          yield* log.wakeUps.pipe(
+            Stream.runForEach((wakeUp) =>
+              Effect.gen(function* () {
+                const { from, session, workspace } = wakeUp
+                if (yield* Random.nextBoolean) yield* Queue.offer(told, { ...wakeUp, isAhead: true })
+                yield* Queue.offer(noticed, { workspace, session, from, upTo: from })
+              })
+            ),
+            Effect.forkScoped({ startImmediately: true })
+          )
+          const late = Stream.fromQueue(noticed).pipe(
+            Stream.tap(() => Effect.flatMap(Random.nextIntBetween(0, 3), (millis) => Effect.sleep(millis)))
+          )
+          return Stream.merge(Stream.fromQueue(told), late)
+        })
+      ),
       after: (...args) =>
         Effect.gen(function* () {
           reads.number++
@@ -181,6 +204,8 @@ layer(Live, { timeout: "2 minutes", excludeTestServices: true })("listening", (i
       const listen = yield* Listen
       const before = yield* running()
       yield* say(before, 3)
+      // Until everybody has noticed.
+      yield* Effect.sleep("30 millis")
       const listener = new Heard()
       const listening = listen.open(before.workspace, listener)
       listening.all()
@@ -197,6 +222,41 @@ layer(Live, { timeout: "2 minutes", excludeTestServices: true })("listening", (i
       assert.deepStrictEqual(listener.idsOf(before.session), [4, 5])
       assert.deepStrictEqual(listener.idsOf(second.session), [1, 2, 3])
       assert.deepStrictEqual(listener.idsOf(foreign.session), [])
+      listening.stop()
+    })
+  )
+
+  it.effect("tells of every event once and in order, however early some are known", () =>
+    Effect.gen(function* () {
+      const listen = yield* Listen
+      const workspace = yield* account()
+      const journal = yield* TurnJournal
+      const log = yield* EventLog
+      const listener = new Heard()
+      const listening = listen.open(workspace, listener)
+      listening.all()
+      listening.release()
+      const turns = Array.from({ length: 40 }, () => turnIn(workspace, sessionId()))
+      yield* Effect.forEach(
+        turns,
+        (turn) =>
+          Effect.gen(function* () {
+            yield* journal.submit(turn, submission("Hello"))
+            for (let at = 0; at < 10; at++) {
+              yield* say(turn, yield* Random.nextIntBetween(1, 4))
+              if (yield* Random.nextBoolean) yield* Effect.sleep("1 millis")
+            }
+          }),
+        { concurrency: "unbounded" }
+      )
+      for (const { session } of turns) {
+        const last = yield* log.last(workspace, session)
+        yield* until(() => listener.idsOf(session).length >= last)
+      }
+      yield* Effect.sleep("30 millis")
+      for (const { session } of turns) {
+        assert.deepStrictEqual(listener.idsOf(session), upTo(yield* log.last(workspace, session)))
+      }
       listening.stop()
     })
   )

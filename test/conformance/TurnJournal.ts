@@ -77,6 +77,25 @@ export const turnJournalSuite = (
       })
     )
 
+    it.effect("takes a turn for a session that is there, and none for another", () =>
+      Effect.gen(function* () {
+        const journal = yield* TurnJournal
+        const sessions = yield* Sessions
+        const first = yield* started("one")
+        const { session, workspace } = first
+        const second = turnIn(workspace, session)
+        const two = submission("two")
+        assert.deepStrictEqual(yield* journal.submitIfOpen(second, two), Option.some({ position: 1 }))
+        assert.deepStrictEqual(yield* journal.submitIfOpen(second, two), Option.some({ position: 1 }))
+        const elsewhere = turnIn(yield* account(), session)
+        assert.deepStrictEqual(yield* journal.submitIfOpen(elsewhere, two), Option.none())
+        assert.deepStrictEqual(yield* sessions.find(elsewhere.workspace, session), Option.none())
+        yield* sessions.remove(workspace, session)
+        assert.deepStrictEqual(yield* journal.submitIfOpen(turnIn(workspace, session), two), Option.none())
+        assert.deepStrictEqual(yield* sessions.find(workspace, session), Option.none())
+      })
+    )
+
     it.effect("takes no turn without an organization", () =>
       Effect.gen(function* () {
         const journal = yield* TurnJournal

@@ -1,4 +1,3 @@
-import * as NodeCrypto from "@effect/platform-node/NodeCrypto"
 import { Duration, Effect, Layer, Option } from "effect"
 import {
   ClusterWorkflowEngine,
@@ -9,7 +8,6 @@ import {
   Sharding,
   ShardingConfig,
   SocketRunner,
-  SqlMessageStorage,
   SqlRunnerStorage
 } from "effect/cluster"
 import { NetAddress } from "effect/net"
@@ -19,6 +17,7 @@ import * as EndedTurns from "./EndedTurns.ts"
 import * as Membership from "./Membership.ts"
 import * as Quiet from "./Quiet.ts"
 import * as RunnerSockets from "./RunnerSockets.ts"
+import * as TurnMessages from "./TurnMessages.ts"
 import * as TurnRunnerCluster from "./TurnRunnerCluster.ts"
 import * as UnstartedTurns from "./UnstartedTurns.ts"
 
@@ -49,16 +48,14 @@ const turnsOn = <A, E, R>(cluster: Layer.Layer<A, E, R>) =>
     Layer.provide(migrations)
   )
 
-/** The tables of the cluster are the library's. Any number of processes may bring them up to date at once. */
-export const migrations = Layer.merge(SqlMessageStorage.layerMigrations({}), SqlRunnerStorage.layerMigrations({}))
-
-const messages = Layer.provide(SqlMessageStorage.layerStorage({}), NodeCrypto.layerDigest)
+/** The tables of the cluster. Any number of processes may bring them up to date at once. */
+export const migrations = Layer.merge(TurnMessages.migrations, SqlRunnerStorage.layerMigrations({}))
 
 /** One process with its own store. Nobody can reach it: it opens no port. */
 export const layerEmbedded = turnsOn(
   Sharding.layer.pipe(
     Layer.provide(Runners.layerNoop),
-    Layer.provideMerge(messages),
+    Layer.provideMerge(TurnMessages.layer),
     Layer.provide([RunnerStorage.layerMemory, RunnerHealth.layerNoop]),
     Layer.provideMerge(ShardingConfig.layer(timing))
   )
@@ -81,7 +78,7 @@ export interface ClusterOptions {
 export const layerServer = ({ host, port }: ClusterOptions) =>
   turnsOn(
     SocketRunner.layer.pipe(
-      Layer.provideMerge(messages),
+      Layer.provideMerge(TurnMessages.layer),
       Layer.provide([SqlRunnerStorage.layerStorage({}), RunnerHealth.layerNoop, RunnerSockets.client]),
       Layer.provideMerge(
         Layer.unwrap(

@@ -71,14 +71,12 @@ export class Conversations extends Context.Service<
         for (const message of addition.messages ?? []) {
           stored.history.push({ number: ++messages, message: { ...message, createdAt: now } })
         }
+        const { events = [], turn } = addition
         const from = stored.lastEvent + 1
-        for (const event of addition.events ?? []) {
-          stored.events.push({ id: ++stored.lastEvent, turn: addition.turn, event })
-        }
+        for (const event of events) stored.events.push({ id: ++stored.lastEvent, turn, event })
         stored.lastActivity = now
-        if (stored.lastEvent >= from) {
-          yield* PubSub.publish(wakeUps, { workspace: stored.workspace, session: stored.id, from })
-        }
+        const { id: session, lastEvent: upTo, workspace } = stored
+        if (upTo >= from) yield* PubSub.publish(wakeUps, { workspace, session, from, upTo, events })
       })
 
       const all = () => [...workspaces.values()].flatMap((own) => [...own.values()]).filter(isThere)

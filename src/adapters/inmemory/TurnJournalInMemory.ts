@@ -1,5 +1,5 @@
 import { Array, Clock, Effect, Layer, Option, Order } from "effect"
-import { TurnJournal } from "../../application/ports/storage/TurnJournal.ts"
+import { type Submission, TurnJournal } from "../../application/ports/storage/TurnJournal.ts"
 import type { Approval } from "../../domain/conversation/Approval.ts"
 import { textOf } from "../../domain/conversation/Message.ts"
 import { titleOf } from "../../domain/conversation/Session.ts"
@@ -36,33 +36,37 @@ export const layer = Layer.effect(
       return append(stored, { messages: [turn.submission.message] })
     }
 
+    const submit = Effect.fnUntraced(function* (ref: TurnRef, submission: Submission) {
+      const { stored } = yield* open(ref.workspace, ref.session)
+      const ahead = [...stored.turns.values()].filter(isOpen)
+      const known = stored.turns.get(ref.turn)
+      if (known !== undefined) return { position: Math.max(0, ahead.indexOf(known)) }
+      const turn: StoredTurn = {
+        ref,
+        submission,
+        status: "queued",
+        cancelRequested: false,
+        entries: new Map(),
+        questions: new Map()
+      }
+      stored.turns.set(ref.turn, turn)
+      const events: Array<SessionEvent> = []
+      const title = titleOf(textOf(submission.message))
+      if (stored.title === null && title !== null) {
+        stored.title = title
+        events.push({ event: "sessionTitleUpdated", data: { title, sessionId: stored.id } })
+      }
+      const position = ahead.length
+      if (position > 0) events.push({ event: "messageQueued", data: { position, sessionId: stored.id } })
+      yield* append(stored, { events })
+      if (position === 0) yield* begin(stored, turn)
+      return { position }
+    })
+
     return TurnJournal.of({
-      submit: Effect.fnUntraced(function* (ref, submission) {
-        const { stored } = yield* open(ref.workspace, ref.session)
-        const ahead = [...stored.turns.values()].filter(isOpen)
-        const known = stored.turns.get(ref.turn)
-        if (known !== undefined) return { position: Math.max(0, ahead.indexOf(known)) }
-        const turn: StoredTurn = {
-          ref,
-          submission,
-          status: "queued",
-          cancelRequested: false,
-          entries: new Map(),
-          questions: new Map()
-        }
-        stored.turns.set(ref.turn, turn)
-        const events: Array<SessionEvent> = []
-        const title = titleOf(textOf(submission.message))
-        if (stored.title === null && title !== null) {
-          stored.title = title
-          events.push({ event: "sessionTitleUpdated", data: { title, sessionId: stored.id } })
-        }
-        const position = ahead.length
-        if (position > 0) events.push({ event: "messageQueued", data: { position, sessionId: stored.id } })
-        yield* append(stored, { events })
-        if (position === 0) yield* begin(stored, turn)
-        return { position }
-      }),
+      submit,
+      submitIfOpen: (ref, submission) =>
+        find(ref.workspace, ref.session) === undefined ? Effect.succeedNone : Effect.asSome(submit(ref, submission)),
       find: (ref) =>
         Effect.sync(() =>
           Option.map(Option.fromUndefinedOr(turnOf(ref)), ({ cancelRequested, status, submission }) => ({

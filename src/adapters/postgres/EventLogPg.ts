@@ -1,8 +1,10 @@
 import { Array, Duration, Effect, Layer, Predicate, Schedule, Schema, Stream } from "effect"
 import { SqlClient, SqlSchema } from "effect/sql"
 import { EventLog } from "../../application/ports/storage/EventLog.ts"
+import type { SessionId } from "../../domain/conversation/Session.ts"
 import type { SessionEvent } from "../../domain/conversation/SessionEvent.ts"
 import { TurnId, type TurnRef } from "../../domain/conversation/Turn.ts"
+import type { OrganizationId } from "../../domain/shared/Ids.ts"
 import { SafeInt8 } from "./Columns.ts"
 import { InSession, StoredEvent } from "./ConversationColumns.ts"
 import { isAway, toDefect } from "./Failures.ts"
@@ -35,9 +37,12 @@ export const layer = Layer.effect(
         return briefly(appendEvents(events)).pipe(
           Effect.catchTag("NoSuchElementError", Effect.die),
           Effect.tap(({ logged }) =>
-            Effect.forEach(logged, ([workspace, session, from]) => notices.appended(workspace, session, from), {
-              discard: true
-            })
+            Effect.forEach(
+              logged,
+              ([workspace, session, from]) =>
+                notices.appended(workspace, session, from, ofOneTurn(events, workspace, session)),
+              { discard: true }
+            )
           ),
           Effect.as(Array.makeBy(batch.length, () => undefined))
         )
@@ -88,3 +93,13 @@ export const layer = Layer.effect(
     })
   })
 )
+
+/** The events of a batch that a session has got. Turns that do not run append none, so with two it is not known which. */
+const ofOneTurn = (
+  events: ReadonlyArray<typeof Appended.Type>,
+  workspace: OrganizationId,
+  session: SessionId
+): ReadonlyArray<SessionEvent> | undefined => {
+  const own = events.filter((event) => event.session === session && event.workspace === workspace)
+  return own.every(({ turn }) => turn === own[0]?.turn) ? own.map(({ event }) => event) : undefined
+}

@@ -3,6 +3,7 @@ import { Context, Effect, Layer, Option, PubSub, Queue, Schedule, Schema } from 
 import { SqlClient, SqlSchema } from "effect/sql"
 import type { WakeUp } from "../../application/ports/storage/EventLog.ts"
 import { SessionId } from "../../domain/conversation/Session.ts"
+import type { SessionEvent } from "../../domain/conversation/SessionEvent.ts"
 import { OrganizationId } from "../../domain/shared/Ids.ts"
 import { SafeInt8 } from "./Columns.ts"
 
@@ -28,8 +29,13 @@ export class SessionNotices extends Context.Service<
   SessionNotices,
   {
     readonly wakeUps: PubSub.PubSub<WakeUp>
-    /** What this process has appended, from that number on. */
-    readonly appended: (workspace: OrganizationId, session: SessionId, from: number | null) => Effect.Effect<void>
+    /** What this process has appended, from that number on; the events, if they are known here. */
+    readonly appended: (
+      workspace: OrganizationId,
+      session: SessionId,
+      from: number | null,
+      events?: ReadonlyArray<SessionEvent>
+    ) => Effect.Effect<void>
   }
 >()("gateway/postgres/SessionNotices") {
   static readonly layer = Layer.effect(
@@ -39,13 +45,15 @@ export class SessionNotices extends Context.Service<
       const { config } = yield* PgClient.PgClient
       const wakeUps = yield* PubSub.unbounded<WakeUp>()
 
-      const tell = (workspace: OrganizationId, session: SessionId, from: number) =>
-        PubSub.publish(wakeUps, { workspace, session, from })
+      const tell = (wakeUp: WakeUp) => PubSub.publish(wakeUps, wakeUp)
 
       if (config.stream !== undefined) {
         return SessionNotices.of({
           wakeUps,
-          appended: (workspace, session, from) => (from === null ? Effect.void : tell(workspace, session, from))
+          appended: (workspace, session, from, events) =>
+            from === null
+              ? Effect.void
+              : tell({ workspace, session, from, upTo: from + (events?.length ?? 1) - 1, events })
         })
       }
 
@@ -58,9 +66,9 @@ export class SessionNotices extends Context.Service<
       /** Less a minute for what was not committed then. */
       const changedSince = SqlSchema.findAll({
         Request: SafeInt8,
-        Result: Schema.Struct({ organizationId: OrganizationId, sessionId: SessionId, first: SafeInt8 }),
+        Result: Schema.Struct({ workspace: OrganizationId, session: SessionId, from: SafeInt8, upTo: SafeInt8 }),
         execute: (since) => sql`
-          SELECT e.organization_id, e.session_id, min(e.id) AS first
+          SELECT e.organization_id AS workspace, e.session_id AS session, min(e.id) AS "from", max(e.id) AS up_to
           FROM sessions s JOIN session_events e ON e.organization_id = s.organization_id AND e.session_id = s.id
           WHERE s.last_activity >= ${since}::bigint - 60000 AND e.created_at >= ${since}::bigint - 60000
           GROUP BY 1, 2`
@@ -71,16 +79,14 @@ export class SessionNotices extends Context.Service<
 
       const catchUp = Effect.gen(function* () {
         if (Option.isNone(heard)) return void (heard = Option.some((yield* clock()).now))
-        for (const { first, organizationId, sessionId } of yield* changedSince(heard.value)) {
-          yield* tell(organizationId, sessionId, first)
-        }
+        yield* Effect.forEach(yield* changedSince(heard.value), tell, { discard: true })
       })
 
       const hear = Effect.fnUntraced(function* (payload: string) {
         if (payload === anyone) return
         const [workspace, session, from, at] = yield* decode(payload)
         heard = Option.some(at)
-        yield* tell(workspace, session, from)
+        yield* tell({ workspace, session, from, upTo: from })
       })
 
       /** Fails when the connection is lost, else goes on for ever. */
@@ -102,7 +108,14 @@ export class SessionNotices extends Context.Service<
 
       yield* listening.pipe(Effect.retry(Schedule.spaced("500 millis")), Effect.forkScoped)
 
-      return SessionNotices.of({ wakeUps, appended: () => Effect.void })
+      return SessionNotices.of({
+        wakeUps,
+        // What is not known here is told by the store's own notification alone.
+        appended: (workspace, session, from, events) =>
+          from === null || events === undefined
+            ? Effect.void
+            : tell({ workspace, session, from, upTo: from + events.length - 1, events, isAhead: true })
+      })
     })
   )
 }

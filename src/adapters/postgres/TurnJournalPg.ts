@@ -1,9 +1,10 @@
 import { Effect, Layer, Option, Schema } from "effect"
 import { SqlClient, SqlSchema } from "effect/sql"
-import { TurnJournal } from "../../application/ports/storage/TurnJournal.ts"
+import { type Submission, TurnJournal } from "../../application/ports/storage/TurnJournal.ts"
 import { Approval, ApprovalAnswer, ApprovalId } from "../../domain/conversation/Approval.ts"
 import { textOf } from "../../domain/conversation/Message.ts"
 import { SessionId, titleOf } from "../../domain/conversation/Session.ts"
+import type { SessionEvent } from "../../domain/conversation/SessionEvent.ts"
 import { TurnId, TurnRef, TurnStatus } from "../../domain/conversation/Turn.ts"
 import { Caller } from "../../domain/identity/ApiKey.ts"
 import { OrganizationId } from "../../domain/shared/Ids.ts"
@@ -32,6 +33,14 @@ const Answer = Schema.fromJsonString(ApprovalAnswer)
 /** What an entry remembers, if anything: null is something. */
 const Memo = Schema.fromJsonString(Schema.Struct({ value: Schema.optionalKey(Schema.Unknown) }))
 
+const Submitting = Schema.Struct({
+  ...TurnRef.fields,
+  message: Schema.fromJsonString(StoredMessage),
+  stream: Schema.Boolean,
+  caller: CallerText,
+  title: Schema.NullOr(Schema.String)
+})
+
 const Additions = { messages: StoredMessages, events: StoredEvents }
 
 export const layer = Layer.effect(
@@ -43,18 +52,23 @@ export const layer = Layer.effect(
 
     const textsOf = (json: string) => sql`ARRAY(SELECT jsonb_array_elements_text(${json}::jsonb))`
 
+    const Submitted = Schema.Struct({ place: Schema.Int, ...Logged })
+
+    const submitting = ({ caller, message, session, stream, title, turn, workspace }: typeof Submitting.Encoded) => sql`
+      submit_turn(${workspace}, ${session}, ${turn}, ${message}::jsonb, ${stream}, ${caller}::text, ${title}::text)`
+
     const submitTurn = SqlSchema.findOne({
-      Request: Schema.Struct({
-        ...TurnRef.fields,
-        message: Schema.fromJsonString(StoredMessage),
-        stream: Schema.Boolean,
-        caller: CallerText,
-        title: Schema.NullOr(Schema.String)
-      }),
-      Result: Schema.Struct({ place: Schema.Int, ...Logged }),
-      execute: ({ caller, message, session, stream, title, turn, workspace }) => sql`
-        SELECT * FROM submit_turn(
-          ${workspace}, ${session}, ${turn}, ${message}::jsonb, ${stream}, ${caller}::text, ${title}::text)`
+      Request: Submitting,
+      Result: Submitted,
+      execute: (turn) => sql`SELECT * FROM ${submitting(turn)}`
+    })
+
+    const submitTurnIfOpen = SqlSchema.findOneOption({
+      Request: Submitting,
+      Result: Submitted,
+      execute: (turn) => sql`
+        SELECT t.* FROM sessions s CROSS JOIN LATERAL ${submitting(turn)} t
+        WHERE s.organization_id = ${turn.workspace} AND s.id = ${turn.session} AND s.removed_at IS NULL`
     })
 
     const findTurn = SqlSchema.findOneOption({
@@ -163,14 +177,31 @@ export const layer = Layer.effect(
         ORDER BY q.asked_at, q.id`
     })
 
+    const submitted = (
+      { session, title, workspace }: typeof Submitting.Type,
+      { logged, place }: typeof Submitted.Type
+    ) => {
+      // Of a turn that runs at once nothing is logged but its session's title.
+      const events: ReadonlyArray<SessionEvent> | undefined =
+        place > 0 || title === null
+          ? undefined
+          : [{ event: "sessionTitleUpdated", data: { title, sessionId: session } }]
+      return Effect.as(notices.appended(workspace, session, logged, events), { position: place })
+    }
+
     return TurnJournal.of({
-      submit: Effect.fn("TurnJournal.submit")(function* (turn, { caller, message, stream }) {
-        const title = titleOf(storable(textOf(message)))
-        const { logged, place } = yield* briefly(
-          submitTurn({ ...turn, message: toStored(message), stream, caller, title })
-        ).pipe(Effect.catchTag("NoSuchElementError", Effect.die), Effect.catch(toDefect))
-        yield* notices.appended(turn.workspace, turn.session, logged)
-        return { position: place }
+      submit: Effect.fn("TurnJournal.submit")(function* (turn, submission) {
+        const request = submittingOf(turn, submission)
+        const stored = yield* briefly(submitTurn(request)).pipe(
+          Effect.catchTag("NoSuchElementError", Effect.die),
+          Effect.catch(toDefect)
+        )
+        return yield* submitted(request, stored)
+      }),
+      submitIfOpen: Effect.fn("TurnJournal.submitIfOpen")(function* (turn, submission) {
+        const request = submittingOf(turn, submission)
+        const stored = yield* Effect.catch(briefly(submitTurnIfOpen(request)), toDefect)
+        return yield* Effect.transposeOption(Option.map(stored, (stored) => submitted(request, stored)))
       }),
       find: Effect.fn("TurnJournal.find")((turn) =>
         Effect.map(
@@ -188,7 +219,7 @@ export const layer = Layer.effect(
             events
           })
         ).pipe(Effect.catchTag("NoSuchElementError", Effect.die), Effect.catch(toDefect))
-        yield* notices.appended(turn.workspace, turn.session, logged)
+        yield* notices.appended(turn.workspace, turn.session, logged, events)
         return recorded
       }),
       recorded: Effect.fn("TurnJournal.recorded")((turn, key) =>
@@ -201,7 +232,7 @@ export const layer = Layer.effect(
         const { logged, next } = yield* briefly(
           finishTurn({ ...turn, status, messages: messages.map(toStored), events })
         ).pipe(Effect.catchTag("NoSuchElementError", Effect.die), Effect.catch(toDefect))
-        yield* notices.appended(turn.workspace, turn.session, logged)
+        yield* notices.appended(turn.workspace, turn.session, logged, events)
         return next === null ? Option.none() : Option.some({ ...turn, turn: next })
       }),
       running: Effect.suspend(() => Effect.catch(briefly(runningTurns()), toDefect)).pipe(
@@ -238,3 +269,11 @@ export const layer = Layer.effect(
     })
   })
 )
+
+const submittingOf = (turn: TurnRef, { caller, message, stream }: Submission): typeof Submitting.Type => ({
+  ...turn,
+  message: toStored(message),
+  stream,
+  caller,
+  title: titleOf(storable(textOf(message)))
+})

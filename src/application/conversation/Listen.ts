@@ -3,12 +3,12 @@ import type { SessionId } from "../../domain/conversation/Session.ts"
 import type { NumberedEvent } from "../../domain/conversation/SessionEvent.ts"
 import type { OrganizationId } from "../../domain/shared/Ids.ts"
 import { type AgentEvent, RunningAgents } from "../agent/RunningAgents.ts"
-import { EventLog } from "../ports/storage/EventLog.ts"
+import { EventLog, type WakeUp } from "../ports/storage/EventLog.ts"
 
 /**
  * Those who listen to what happens in workspaces (decisions 6). Each session that somebody listens to has one reader in
- * this process, whoever they are and how many: it is woken when there are new events, reads them from the log, and tells
- * all. Nobody is waited for. Whoever asks for earlier events reads the log by himself until he has what the reader has,
+ * this process, whoever they are and how many: it is woken when there are new events, reads them from the log unless
+ * this process has just written them, and tells all. Nobody is waited for. Whoever asks for earlier events reads the log by himself until he has what the reader has,
  * so nothing is lost or repeated where the two meet.
  */
 export class Listen extends Context.Service<
@@ -142,10 +142,16 @@ export class Listen extends Context.Service<
         )
 
       yield* log.wakeUps.pipe(
-        Stream.runForEach(({ from, session, workspace }) => {
+        Stream.runForEach((wakeUp) => {
+          const { events, from, session, upTo, workspace } = wakeUp
           const feed = feeds.get(workspace)
-          const reader = feed?.readers.get(session) ?? feed?.unheard(session, from)
-          return feed === undefined || reader === undefined ? Effect.void : wake(feed, reader)
+          const reader = feed?.readers.get(session) ?? feed?.unheard(wakeUp)
+          if (feed === undefined || reader === undefined || reader.position >= upTo) return Effect.void
+          if (events === undefined || reader.isReading || reader.position !== from - 1) return wake(feed, reader)
+          return Effect.sync(() => {
+            feed.keep(reader)
+            events.forEach((event, place) => deliver(feed, reader, { id: from + place, session, event }))
+          })
         }),
         Effect.forkScoped({ startImmediately: true })
       )
@@ -243,12 +249,18 @@ class Feed {
   }
 
   /** A session that nobody follows, for those who hear everything, from this event on. */
-  unheard(session: SessionId, from: number): Reader | undefined {
-    if (this.everything.size === 0) return undefined
+  unheard({ from, isAhead, session }: WakeUp): Reader | undefined {
+    if (this.everything.size === 0 || (isAhead === true && from > 1)) return undefined
     if (this.readers.size >= mostReaders) this.#forgetOne()
     const reader = new Reader(session, from - 1)
     this.readers.set(session, reader)
     return reader
+  }
+
+  /** Makes a reader the last to be forgotten: what it tells ahead comes once more, and is not to be told again. */
+  keep(reader: Reader): void {
+    this.readers.delete(reader.session)
+    this.readers.set(reader.session, reader)
   }
 
   /** Lets go of a reader that nobody needs. While somebody hears everything it remembers what he was told. */

@@ -1,5 +1,5 @@
-import { Context, Effect, Layer } from "effect"
-import { type ContentPart, longestText } from "../../domain/conversation/Message.ts"
+import { Context, Effect, Layer, Option } from "effect"
+import { type ContentPart, longestText, type Message } from "../../domain/conversation/Message.ts"
 import { defaultSession, type SessionId } from "../../domain/conversation/Session.ts"
 import type { TooManySessions } from "../../domain/conversation/SessionErrors.ts"
 import { TurnId, type TurnRef } from "../../domain/conversation/Turn.ts"
@@ -8,7 +8,7 @@ import { RunningAgents } from "../agent/RunningAgents.ts"
 import { EffectiveLlm } from "../llm/EffectiveLlm.ts"
 import { Ids } from "../ports/runtime/Ids.ts"
 import { TurnRunner } from "../ports/runtime/TurnRunner.ts"
-import { TurnJournal } from "../ports/storage/TurnJournal.ts"
+import { type Submission, TurnJournal } from "../ports/storage/TurnJournal.ts"
 import { Attachments } from "./Attachments.ts"
 import { CallModel } from "./CallModel.ts"
 import { SessionsOfWorkspace } from "./SessionsOfWorkspace.ts"
@@ -52,29 +52,38 @@ export class SendMessage extends Context.Service<
         return yield* attachments.check(message, { takes, allowedMediaTypes: llm.allowedMediaTypes })
       })
 
+      /** Whoever sent it may leave at any moment: what is stored is started. */
+      const started =
+        (turn: TurnRef) =>
+        ({ position }: { readonly position: number }) =>
+          Effect.as(position === 0 ? runner.start(turn) : Effect.void, { turn, position })
+
       return SendMessage.of({
         send: Effect.fn("SendMessage.send")(function* (workspace, message) {
           const { caller, content, session = defaultSession, stream } = message
           if (content.length > longestText) return yield* new MessageRefused({ message: tooLong })
           const attached = yield* checked(workspace, session, message)
           if (content.trim() === "" && attached.length === 0) return yield* new MessageRefused({ message: noContent })
+          const turn: TurnRef = { workspace, session, turn: TurnId.make(yield* ids.next) }
+          const submission = (content: Message["content"]): Submission => ({
+            message: { id: turn.turn, role: "user", content },
+            stream,
+            caller
+          })
+          // Most sessions are there, and nothing else needs to be known of them.
+          if (attached.length === 0) {
+            const submitted = yield* journal.submitIfOpen(turn, submission(content)).pipe(
+              Effect.flatMap((known) => Effect.transposeOption(Option.map(known, started(turn)))),
+              Effect.uninterruptible
+            )
+            if (Option.isSome(submitted)) return submitted.value
+          }
           yield* sessions.open(workspace, session)
           const parts = yield* attachments.store(workspace, session, attached)
           const text: ReadonlyArray<ContentPart> = content === "" ? [] : [{ type: "text", text: content }]
-          const turn: TurnRef = { workspace, session, turn: TurnId.make(yield* ids.next) }
-          // Whoever sent it may leave at any moment: what is stored is started.
-          const position = yield* Effect.uninterruptible(
-            Effect.gen(function* () {
-              const { position } = yield* journal.submit(turn, {
-                message: { id: turn.turn, role: "user", content: parts.length === 0 ? content : [...text, ...parts] },
-                stream,
-                caller
-              })
-              if (position === 0) yield* runner.start(turn)
-              return position
-            })
-          )
-          return { turn, position }
+          return yield* journal
+            .submit(turn, submission(parts.length === 0 ? content : [...text, ...parts]))
+            .pipe(Effect.flatMap(started(turn)), Effect.uninterruptible)
         })
       })
     })

@@ -35,6 +35,7 @@ const utf8 = new TextDecoder("utf-8", { fatal: true })
 
 export interface JsonBody {
   readonly value: unknown
+  readonly text: string
   /** Its length as it came. */
   readonly bytes: number
 }
@@ -67,7 +68,7 @@ export const read = (
       try: (): unknown => JSON.parse(text),
       catch: (error) => new InvalidJson({ detail: `${error instanceof Error ? error.message : String(error)}.` })
     })
-    return { value, bytes: bytes.byteLength }
+    return { value, text, bytes: bytes.byteLength }
   })
 
 export interface RawBody {

@@ -1,6 +1,6 @@
 import * as NodeHttpServerRequest from "@effect/platform-node/NodeHttpServerRequest"
 import { Context, Effect, Layer, Result } from "effect"
-import { HttpServerRequest } from "effect/http"
+import { Headers, HttpServerRequest } from "effect/http"
 import { HttpApiError, HttpApiMiddleware } from "effect/http-api"
 import { codedIssuesOf } from "../../../domain/shared/CodedIssue.ts"
 import { type Unstorable, unstorableIn } from "../../../domain/shared/Unstorable.ts"
@@ -49,7 +49,7 @@ export class RuntimeGate extends HttpApiMiddleware.Service<RuntimeGate, { provid
             const source = NodeHttpServerRequest.toIncomingMessage(request)
             const body =
               Context.get(annotations, BodyMayBeAbsent) && hasNoBody(request)
-                ? Result.succeed({ value: {}, bytes: 0 })
+                ? Result.succeed({ value: {}, text: "{}" })
                 : yield* Effect.result(JsonBody.read(Context.get(annotations, BodyLimit), { source, request }))
             if (body._tag === "Failure") return refuse(JsonBody.unquoted(body.failure))
             const wrong = unstorableIn(body.success.value)
@@ -57,7 +57,7 @@ export class RuntimeGate extends HttpApiMiddleware.Service<RuntimeGate, { provid
             answering = Effect.provideService(
               httpEffect,
               HttpServerRequest.HttpServerRequest,
-              withBody(request, body.success.value)
+              withBody(request, body.success.text)
             )
           }
           return yield* Effect.catch(
@@ -84,20 +84,10 @@ const hasNoBody = ({ headers }: HttpServerRequest.HttpServerRequest): boolean =>
   headers["transfer-encoding"] === undefined && Number(headers["content-length"] ?? 0) === 0
 
 /** The request with its body at hand, whatever type of content its headers claim. */
-const withBody = (
-  { headers, method, url }: HttpServerRequest.HttpServerRequest,
-  body: unknown
-): HttpServerRequest.HttpServerRequest =>
-  HttpServerRequest.fromWeb(
-    new Request(new URL(originForm(url), "http://localhost"), {
-      method,
-      headers: { ...headers, "content-type": "application/json" },
-      body: JSON.stringify(body)
-    })
-  )
-
-/** A target without the address that it may begin with, as if by a proxy: whatever stands there is no part of the path. */
-const originForm = (url: string): string => url.replace(/^https?:\/\/[^/?]*/i, "")
+const withBody = (request: HttpServerRequest.HttpServerRequest, text: string): HttpServerRequest.HttpServerRequest =>
+  new Proxy(request.modify({ headers: Headers.set(request.headers, "content-type", "application/json") }), {
+    get: (given, property): unknown => (property === "text" ? Effect.succeed(text) : Reflect.get(given, property))
+  })
 
 const notStorable = ({ message, path }: Unstorable): InvalidInput =>
   new InvalidInput({ issues: [{ path, code: "invalid_value", message }] })

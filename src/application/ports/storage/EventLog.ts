@@ -40,4 +40,10 @@ export interface WakeUp {
   readonly session: SessionId
   /** Events with smaller numbers were there before. */
   readonly from: number
+  /** Whoever has the event of this number has all that this tells of: what is appended at once is read at once. */
+  readonly upTo: number
+  /** All of them, from that number on, if this process has appended them: they need not be read. */
+  readonly events?: ReadonlyArray<SessionEvent> | undefined
+  /** Told before what may still be on its way of events with smaller numbers. It comes once more, after them. */
+  readonly isAhead?: boolean
 }

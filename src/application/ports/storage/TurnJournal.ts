@@ -22,6 +22,11 @@ export class TurnJournal extends Context.Service<
      * here or in `finish`. A turn that is there already stays as it is.
      */
     readonly submit: (turn: TurnRef, submission: Submission) => Effect.Effect<{ readonly position: number }>
+    /** The same in a session that is there already; none, and nothing is stored, if it is not. */
+    readonly submitIfOpen: (
+      turn: TurnRef,
+      submission: Submission
+    ) => Effect.Effect<Option.Option<{ readonly position: number }>>
     /** None if its session was removed. */
     readonly find: (turn: TurnRef) => Effect.Effect<Option.Option<TurnRecord>>
     /** Writes an entry unless it is there; false if it was. Turns that have ended, or wait, take none: false. */
