@@ -41,8 +41,10 @@ const Slow = Layer.effect(
             ),
             Effect.forkScoped({ startImmediately: true })
           )
-          const late = Stream.fromQueue(noticed).pipe(
-            Stream.tap(() => Effect.flatMap(Random.nextIntBetween(0, 3), (millis) => Effect.sleep(millis)))
+          const late = Stream.fromIterableEffectRepeat(
+            Effect.tap(Queue.takeAll(noticed), () =>
+              Effect.flatMap(Random.nextIntBetween(0, 5), (millis) => Effect.sleep(millis))
+            )
           )
           return Stream.merge(Stream.fromQueue(told), late)
         })
