@@ -16,6 +16,7 @@ import cluster from "./migrations/0012_cluster.ts"
 import keptChunks from "./migrations/0013_kept_chunks.ts"
 import endsOfRemoved from "./migrations/0014_ends_of_removed.ts"
 import searchedTexts from "./migrations/0015_searched_texts.ts"
+import trigrams from "./migrations/0016_trigrams.ts"
 
 const migrate = Migrator.make({})
 
@@ -35,7 +36,8 @@ export const all = {
   "0012_cluster": cluster,
   "0013_kept_chunks": keptChunks,
   "0014_ends_of_removed": endsOfRemoved,
-  "0015_searched_texts": searchedTexts
+  "0015_searched_texts": searchedTexts,
+  "0016_trigrams": trigrams
 }
 
 /** Those of `all` that are given. */

@@ -53,7 +53,8 @@ describe("Three replicas", () => {
             "cluster",
             "kept_chunks",
             "ends_of_removed",
-            "searched_texts"
+            "searched_texts",
+            "trigrams"
           ]
         )
         assert.deepStrictEqual(yield* start, [])
