@@ -17,6 +17,7 @@ import keptChunks from "./migrations/0013_kept_chunks.ts"
 import endsOfRemoved from "./migrations/0014_ends_of_removed.ts"
 import searchedTexts from "./migrations/0015_searched_texts.ts"
 import trigrams from "./migrations/0016_trigrams.ts"
+import fewerStatements from "./migrations/0017_fewer_statements.ts"
 
 const migrate = Migrator.make({})
 
@@ -37,7 +38,8 @@ export const all = {
   "0013_kept_chunks": keptChunks,
   "0014_ends_of_removed": endsOfRemoved,
   "0015_searched_texts": searchedTexts,
-  "0016_trigrams": trigrams
+  "0016_trigrams": trigrams,
+  "0017_fewer_statements": fewerStatements
 }
 
 /** Those of `all` that are given. */

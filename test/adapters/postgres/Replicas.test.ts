@@ -54,7 +54,8 @@ describe("Three replicas", () => {
             "kept_chunks",
             "ends_of_removed",
             "searched_texts",
-            "trigrams"
+            "trigrams",
+            "fewer_statements"
           ]
         )
         assert.deepStrictEqual(yield* start, [])
