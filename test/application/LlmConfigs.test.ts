@@ -82,7 +82,8 @@ const layer = LlmConfigs.layer.pipe(
       }),
       Layer.succeed(Egress, {
         check: (url) => (url.includes("inside") ? Effect.fail(new ForbiddenAddress({ host: "inside" })) : Effect.void),
-        fetch: () => Promise.reject(new Error("nobody calls"))
+        fetch: () => Promise.reject(new Error("nobody calls")),
+        resolve: () => Promise.reject(new Error("nobody calls"))
       })
     )
   ),

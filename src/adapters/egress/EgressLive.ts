@@ -1,7 +1,6 @@
 import { Effect, Layer } from "effect"
-import { lookup as resolve } from "node:dns"
 import { lookup } from "node:dns/promises"
-import { isIP, type LookupFunction } from "node:net"
+import { isIP } from "node:net"
 import type { ReadableStream as NodeStream } from "node:stream/web"
 import { Agent, buildConnector, fetch } from "undici"
 import { Egress, ForbiddenAddress } from "../../application/ports/runtime/Egress.ts"
@@ -46,8 +45,19 @@ export const layer = ({ allowPrivate }: { readonly allowPrivate: boolean }): Lay
     Effect.gen(function* () {
       const isAllowed = (address: string) => allowPrivate || isPublicAddress(address)
       const isAllowedHost = (host: string) => allowPrivate || (isIP(host) === 0 ? !isOwnName(host) : isAllowed(host))
+
+      const resolve: Egress["Service"]["resolve"] = async (hostname) => {
+        const host = bare(hostname)
+        if (!isAllowedHost(host)) throw new ForbiddenAddress({ host })
+        const [first, ...others] = await lookup(host, { all: true })
+        if (first === undefined || ![first, ...others].every(({ address }) => isAllowed(address))) {
+          throw new ForbiddenAddress({ host })
+        }
+        return [first, ...others]
+      }
+
       const agent = yield* Effect.acquireRelease(
-        Effect.sync(() => agentOf(isAllowed, isAllowedHost)),
+        Effect.sync(() => agentOf(resolve)),
         (made) => Effect.promise(() => made.destroy())
       )
 
@@ -102,6 +112,7 @@ export const layer = ({ allowPrivate }: { readonly allowPrivate: boolean }): Lay
 
       return Egress.of({
         check,
+        resolve,
         fetch: async (url, { body, headers, method = "GET", redirect = "follow", signal } = {}) => {
           const answer = await followed(url, {
             body: body == null ? undefined : await new Response(body).bytes(),
@@ -136,22 +147,24 @@ const redirected = ({ body, headers, method, ...rest }: Sent, status: number, is
  * Its connections go to addresses that were looked at: those of a name are checked as they are resolved for this very
  * connection, so that a name cannot lead elsewhere a moment later. A host that is an address itself is never resolved.
  */
-const agentOf = (isAllowed: (address: string) => boolean, isAllowedHost: (host: string) => boolean): Agent => {
-  const resolveAllowed: LookupFunction = (host, options, callback) =>
-    resolve(host, { ...options, all: true }, (error, addresses) => {
-      if (error !== null) return callback(error, [])
-      const first = addresses[0]
-      if (first === undefined || !addresses.every(({ address }) => isAllowed(address))) {
-        return callback(new ForbiddenAddress({ host }), [])
-      }
-      return options.all === true ? callback(null, addresses) : callback(null, first.address, first.family)
-    })
-  const connect = buildConnector({ timeout: connectTimeout, lookup: resolveAllowed })
+const agentOf = (resolve: Egress["Service"]["resolve"]): Agent => {
+  const connect = buildConnector({
+    timeout: connectTimeout,
+    lookup: (host, { all }, callback) => {
+      resolve(host).then(
+        (addresses) =>
+          all === true ? callback(null, [...addresses]) : callback(null, addresses[0].address, addresses[0].family),
+        (error: Error) => callback(error, [])
+      )
+    }
+  })
   return new Agent({
     connect: (options, callback) => {
-      const host = bare(options.hostname)
-      if (!isAllowedHost(host)) return callback(new ForbiddenAddress({ host }), null)
-      return connect(options, callback)
+      if (isIP(bare(options.hostname)) === 0) return connect(options, callback)
+      resolve(options.hostname).then(
+        () => connect(options, callback),
+        (error: Error) => callback(error, null)
+      )
     },
     // A stream of events may be silent for as long as nothing happens.
     bodyTimeout: 0,

@@ -1,12 +1,12 @@
 import { Effect, Random } from "effect"
-import { Agent } from "undici"
+import { isIP } from "node:net"
+import { Agent, buildConnector } from "undici"
 import type { Egress } from "../../application/ports/runtime/Egress.ts"
 import { UpstreamFailed, UpstreamRefused } from "../../domain/completion/CompletionErrors.ts"
 import { redact } from "../../domain/shared/Redaction.ts"
 import { type Deadlines, toMillis } from "./Deadlines.ts"
 import { keyHeaders, type Upstream } from "./Driver.ts"
 import { Exchange } from "./Exchange.ts"
-import { dispatchBy } from "./FetchDispatch.ts"
 import { type Guard, outcomeOf } from "./Guard.ts"
 
 /** A failed attempt, and how long the upstream asked to be left alone, in milliseconds. */
@@ -28,22 +28,10 @@ const longestPause = 10_000
  * an `HttpClient`, cost several times more, and this is the path that every token takes. Addresses that callers chose are
  * reached by `egress`.
  */
-export const make = Effect.fnUntraced(function* (deadlines: Deadlines, egress: Egress["Service"]["fetch"]) {
+export const make = Effect.fnUntraced(function* (deadlines: Deadlines, { resolve }: Egress["Service"]) {
   const millis = toMillis(deadlines)
-  const agent = yield* Effect.acquireRelease(
-    Effect.sync(
-      () =>
-        new Agent({
-          connect: { timeout: millis.connect },
-          // An exchange keeps its deadlines itself: it knows when a body has begun.
-          headersTimeout: 0,
-          bodyTimeout: 0,
-          maxHeaderSize: 64 * 1024,
-          pipelining: 1
-        })
-    ),
-    (agent) => Effect.promise(() => agent.destroy())
-  )
+  const ownAddresses = yield* agent({ timeout: millis.connect })
+  const chosenAddresses = yield* agent(connectorBy(resolve, millis.connect))
   const targets = new WeakMap<Upstream, Target>()
 
   const targetOf = (upstream: Upstream): Target => {
@@ -76,9 +64,8 @@ export const make = Effect.fnUntraced(function* (deadlines: Deadlines, egress: E
       )
       const target = targetOf(upstream)
       const headers = headersOf(upstream, apiKey)
-      if (upstream.isChosenByCaller === true)
-        dispatchBy(egress, `${target.origin}${target.path}`, headers, body, exchange)
-      else agent.dispatch({ ...target, method: "POST", headers, body }, exchange)
+      const connections = upstream.isChosenByCaller === true ? chosenAddresses : ownAddresses
+      connections.dispatch({ ...target, method: "POST", headers, body }, exchange)
       return Effect.sync(() => exchange.close())
     })
 
@@ -99,6 +86,43 @@ export const make = Effect.fnUntraced(function* (deadlines: Deadlines, egress: E
 
   return { post, open }
 })
+
+const agent = (connect: Agent.Options["connect"]) =>
+  Effect.acquireRelease(
+    Effect.sync(
+      () =>
+        new Agent({
+          ...(connect === undefined ? {} : { connect }),
+          // An exchange keeps its deadlines itself: it knows when a body has begun.
+          headersTimeout: 0,
+          bodyTimeout: 0,
+          maxHeaderSize: 64 * 1024,
+          pipelining: 1
+        })
+    ),
+    (agent) => Effect.promise(() => agent.destroy())
+  )
+
+/** Connects to no address but those that `resolve` gives for the connection. One that is given as such is not looked up. */
+const connectorBy = (resolve: Egress["Service"]["resolve"], timeout: number): buildConnector.connector => {
+  const connect = buildConnector({
+    timeout,
+    lookup: (host, { all }, callback) => {
+      resolve(host).then(
+        (found) => (all === true ? callback(null, [...found]) : callback(null, found[0].address, found[0].family)),
+        (error: Error) => callback(error, [])
+      )
+    }
+  })
+  return (options, callback) => {
+    const host = options.hostname.replace(/^\[|\]$/g, "")
+    if (isIP(host) === 0) return connect(options, callback)
+    resolve(host).then(
+      () => connect(options, callback),
+      (error: Error) => callback(error, null)
+    )
+  }
+}
 
 /** Where a protocol's requests to an upstream go. */
 interface Target {

@@ -29,7 +29,7 @@ export const layer = (
   Layer.effect(
     Upstreams,
     Effect.gen(function* () {
-      const transport = yield* Transport.make({ ...usualDeadlines, ...deadlines }, (yield* Egress).fetch)
+      const transport = yield* Transport.make({ ...usualDeadlines, ...deadlines }, yield* Egress)
       const { count } = yield* Tokenizer
       const clock = yield* Clock.Clock
       const lines = new Map(upstreams.map((upstream) => [upstream.id, lineTo(upstream, clock)]))

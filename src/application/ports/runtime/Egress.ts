@@ -27,5 +27,16 @@ export class Egress extends Context.Service<
      * be a key.
      */
     readonly fetch: (url: string | URL, init?: RequestInit) => Promise<Response>
+    /**
+     * The addresses of a host, at least one, for who connects by himself and to nothing else. Rejects with
+     * `ForbiddenAddress` if one of them may not be called, and as the resolver does.
+     */
+    readonly resolve: (host: string) => Promise<readonly [Address, ...ReadonlyArray<Address>]>
   }
 >()("gateway/ports/runtime/Egress") {}
+
+export interface Address {
+  /** Of IP version 4 or 6. */
+  readonly address: string
+  readonly family: number
+}
