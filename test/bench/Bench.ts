@@ -5,7 +5,7 @@ import { Command, Flag } from "effect/cli"
 import { type CellName, cellNames, runCell } from "./cells/Cells.ts"
 import { startField } from "./contenders/Field.ts"
 import { Load } from "./load/Load.ts"
-import { machineFacts } from "./machine/MachineFacts.ts"
+import { machineFacts, processorTime } from "./machine/MachineFacts.ts"
 import { RunFolder } from "./machine/RunFolder.ts"
 import { figuresTable, targetsTable } from "./report/Markdown.ts"
 import { type Measurement, mediansOf } from "./report/Measurement.ts"
@@ -33,6 +33,9 @@ const only = Flag.Literals("only", cellNames).pipe(
 /** A load average before the start from which on figures say more about the neighbours than about the contenders. */
 const busy = 0.5
 
+/** Likewise of the processor time that the host of a virtual machine gave to others, of all. */
+const taken = 0.02
+
 const measure = Effect.fn("measure")(function* (input: {
   readonly seconds: number
   readonly rounds: number
@@ -46,11 +49,18 @@ const measure = Effect.fn("measure")(function* (input: {
       `others were using the machine (load average ${machine.loadAverageBefore.toFixed(2)}): run it again`
     )
   }
+  const before = processorTime()
   const field = yield* startField()
   const names = input.only.length === 0 ? cellNames : input.only
 
   const measurements: Array<Measurement> = []
   for (const name of names) measurements.push(...((yield* orNote(name, runCell(name, field, input))) ?? []))
+
+  const after = processorTime()
+  const share = (after.taken - before.taken) / (after.all - before.all)
+  if (share > taken) {
+    yield* notes.add(`the host gave ${(100 * share).toFixed(1)} % of the processor time to others: run it again`)
+  }
 
   const of = mediansOf(measurements)
   const load = (yield* Load).name

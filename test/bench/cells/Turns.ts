@@ -10,6 +10,9 @@ import type { Bounds } from "./Rounds.ts"
 /** Turns of a round that run one after the other, each in a session of its own. */
 const alone = 100
 
+/** Turns before the first round: until then the code of a turn is still being compiled. */
+const beforehand = 150
+
 /** Turns of a round that run at once, half of them sent to each of two processes. */
 const atOnce = 200
 
@@ -100,7 +103,7 @@ export const turns = Effect.fn("turns")(function* (
     measurements.push({ metric, contender: "gateway", round, value })
 
   const one = Effect.tryPromise({ try: () => turn(gateway, listener), catch: unexpected(gateway) })
-  yield* Effect.replicateEffect(one, 50)
+  yield* Effect.replicateEffect(one, beforehand)
   for (let round = 1; round <= rounds; round++) {
     const millis = yield* Effect.replicateEffect(one, alone)
     add("turn", round, median(millis) ?? Number.NaN)
