@@ -1,5 +1,5 @@
 import * as NodeCrypto from "@effect/platform-node/NodeCrypto"
-import { Array, Effect, Layer, Option, Schema } from "effect"
+import { Array, Effect, Layer, Option, Schedule, Schema } from "effect"
 import { ClusterError, type Envelope, MessageStorage, ShardId, Snowflake, SqlMessageStorage } from "effect/cluster"
 import { Migrator, SqlClient, SqlSchema } from "effect/sql"
 
@@ -93,7 +93,8 @@ const requestIn = (row: typeof Row.Type) => {
 /**
  * Rows that nobody has worked off are found without those of ended turns, whatever the statistics say. And nobody waits
  * until a row is on the disk: what counts is in the journal. Whatever a server forgets that loses its memory, the turns
- * that run are started again by `UnstartedTurns`, and those that have ended find their end.
+ * that run are started again by `UnstartedTurns` (one that still runs where it was waits for its own end), and those that
+ * have ended find their end.
  */
 const own = Migrator.make({})({
   table: "turn_messages_migrations",
@@ -116,7 +117,10 @@ const own = Migrator.make({})({
   })
 })
 
+/** A process of an earlier version may hold locks in another order. */
+const patiently = { schedule: Schedule.spaced("200 millis"), times: 10 }
+
 /** Any number of processes may bring the tables up to date at once. */
-export const migrations = Layer.effectDiscard(Effect.orDie(own)).pipe(
+export const migrations = Layer.effectDiscard(own.pipe(Effect.retry(patiently), Effect.orDie)).pipe(
   Layer.provide(SqlMessageStorage.layerMigrations({}))
 )

@@ -1,4 +1,4 @@
-import { Clock, Duration, Effect, Fiber, Layer, Option, References, Schema } from "effect"
+import { Clock, Duration, Effect, Fiber, Latch, Layer, Option, References, Schema } from "effect"
 import { Entity } from "effect/cluster"
 import { Rpc } from "effect/rpc"
 import { Workflow, WorkflowEngine } from "effect/workflow"
@@ -47,7 +47,7 @@ export const layer = Layer.unwrap(
     const logLevel = yield* References.MinimumLogLevel
 
     /** Those that run in this process, by the identifiers of their workflows. */
-    const live = new Map<string, WakeUps.WakeUps>()
+    const live = new Map<string, { readonly wakeUps: WakeUps.WakeUps; readonly gone: Latch.Latch }>()
 
     const start = Effect.fn("TurnRunner.start")(function* (turn: TurnRef) {
       const starting = yield* TurnWorkflow.execute(turn, { discard: true, detached: true }).pipe(
@@ -61,7 +61,7 @@ export const layer = Layer.unwrap(
     const wake = Effect.fn("TurnRunner.wake")(function* (turn: TurnRef) {
       const id = yield* TurnWorkflow.executionId(turn)
       const here = live.get(id)
-      if (here !== undefined) return yield* here.wake
+      if (here !== undefined) return yield* here.wakeUps.wake
       yield* waking(id)
         .wake()
         .pipe(
@@ -104,29 +104,30 @@ export const layer = Layer.unwrap(
       woken: wakeUps.woken
     })
 
-    const run = (turn: TurnRef, id: string) =>
-      Effect.suspend(() => {
-        const wakeUps = WakeUps.make()
-        live.set(id, wakeUps)
-        const running = Effect.flatMap(
-          runTurn.run(turn, stepsOf(turn, wakeUps)),
-          Option.match({ onNone: () => Effect.void, onSome: start })
-        )
-        return untilItEnds(turn, running).pipe(
-          Effect.ensuring(
-            Effect.sync(() => {
-              // One that had to leave may be back before it is gone.
-              if (live.get(id) === wakeUps) live.delete(id)
-            })
-          ),
-          // The cluster's own may be another, see `Quiet`.
-          Effect.provideService(References.MinimumLogLevel, logLevel)
-        )
-      })
+    const run = Effect.fnUntraced(function* (turn: TurnRef, id: string) {
+      // One that had to leave may be back before it is gone, and one that the store has forgotten is started once more.
+      for (let before = live.get(id); before !== undefined; before = live.get(id)) yield* before.gone.await
+      const here = { wakeUps: WakeUps.make(), gone: Latch.makeUnsafe() }
+      live.set(id, here)
+      const running = Effect.flatMap(
+        runTurn.run(turn, stepsOf(turn, here.wakeUps)),
+        Option.match({ onNone: () => Effect.void, onSome: start })
+      )
+      yield* untilItEnds(turn, running).pipe(
+        Effect.ensuring(
+          Effect.sync(() => {
+            live.delete(id)
+            here.gone.openUnsafe()
+          })
+        ),
+        // The cluster's own may be another, see `Quiet`.
+        Effect.provideService(References.MinimumLogLevel, logLevel)
+      )
+    })
 
     const Wakings = TurnWaking.toLayer(
       Effect.map(Entity.CurrentAddress, ({ entityId }) => ({
-        wake: () => live.get(entityId)?.wake ?? Effect.void
+        wake: () => live.get(entityId)?.wakeUps.wake ?? Effect.void
       })),
       { maxIdleTime: "5 seconds" }
     )

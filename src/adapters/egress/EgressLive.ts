@@ -4,6 +4,7 @@ import { isIP } from "node:net"
 import type { ReadableStream as NodeStream } from "node:stream/web"
 import { Agent, buildConnector, fetch } from "undici"
 import { Egress, ForbiddenAddress } from "../../application/ports/runtime/Egress.ts"
+import { blockedPorts } from "./BlockedPorts.ts"
 import { isPublicAddress } from "./PublicAddress.ts"
 
 type Answer = Awaited<ReturnType<typeof fetch>>
@@ -49,6 +50,7 @@ export const layer = ({ allowPrivate }: { readonly allowPrivate: boolean }): Lay
       const resolve: Egress["Service"]["resolve"] = async (hostname) => {
         const host = bare(hostname)
         if (!isAllowedHost(host)) throw new ForbiddenAddress({ host })
+        if (isIP(host) !== 0) return [{ address: host, family: isIP(host) }]
         const [first, ...others] = await lookup(host, { all: true })
         if (first === undefined || ![first, ...others].every(({ address }) => isAllowed(address))) {
           throw new ForbiddenAddress({ host })
@@ -66,6 +68,7 @@ export const layer = ({ allowPrivate }: { readonly allowPrivate: boolean }): Lay
         if (target === undefined) return yield* new ForbiddenAddress({ host: nameOf(url) })
         const host = bare(target.hostname)
         if (!isAllowedHost(host)) return yield* new ForbiddenAddress({ host })
+        if (blockedPorts.has(Number(target.port))) return yield* new ForbiddenAddress({ host: target.host })
         const addresses = yield* Effect.orElseSucceed(
           Effect.tryPromise(() => lookup(host, { all: true })),
           () => []

@@ -1,5 +1,5 @@
 import { Effect, Layer, Option, Schema } from "effect"
-import { SqlClient, SqlSchema } from "effect/sql"
+import { SqlClient, SqlSchema, type Statement } from "effect/sql"
 import { type Submission, TurnJournal } from "../../application/ports/storage/TurnJournal.ts"
 import { Approval, ApprovalAnswer, ApprovalId } from "../../domain/conversation/Approval.ts"
 import { textOf } from "../../domain/conversation/Message.ts"
@@ -54,20 +54,24 @@ export const layer = Layer.effect(
 
     const Submitted = Schema.Struct({ place: Schema.Int, ...Logged })
 
-    const submitting = ({ caller, message, session, stream, title, turn, workspace }: typeof Submitting.Encoded) => sql`
+    const submitting = (
+      { caller, message, session, stream, title, turn }: typeof Submitting.Encoded,
+      workspace: Statement.Fragment
+    ) => sql`
       submit_turn(${workspace}, ${session}, ${turn}, ${message}::jsonb, ${stream}, ${caller}::text, ${title}::text)`
 
     const submitTurn = SqlSchema.findOne({
       Request: Submitting,
       Result: Submitted,
-      execute: (turn) => sql`SELECT * FROM ${submitting(turn)}`
+      execute: (turn) => sql`SELECT * FROM ${submitting(turn, sql`${turn.workspace}`)}`
     })
 
+    // What the function takes of the session's row keeps any plan from calling it before the row is found.
     const submitTurnIfOpen = SqlSchema.findOneOption({
       Request: Submitting,
       Result: Submitted,
       execute: (turn) => sql`
-        SELECT t.* FROM sessions s CROSS JOIN LATERAL ${submitting(turn)} t
+        SELECT t.* FROM sessions s CROSS JOIN LATERAL ${submitting(turn, sql.literal("s.organization_id"))} t
         WHERE s.organization_id = ${turn.workspace} AND s.id = ${turn.session} AND s.removed_at IS NULL`
     })
 

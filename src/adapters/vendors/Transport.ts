@@ -26,7 +26,7 @@ const longestPause = 10_000
 /**
  * The connections to all upstreams: kept alive, undici underneath by its lowest interface. Its streams and promises, or
  * an `HttpClient`, cost several times more, and this is the path that every token takes. Addresses that callers chose are
- * reached by `egress`.
+ * connected to as `Egress` resolves them.
  */
 export const make = Effect.fnUntraced(function* (deadlines: Deadlines, { resolve }: Egress["Service"]) {
   const millis = toMillis(deadlines)

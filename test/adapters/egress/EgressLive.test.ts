@@ -111,6 +111,11 @@ describe("a guarded service", () => {
     }
   )
 
+  test("calls no port of another protocol", async () => {
+    expect(await check("https://93.184.215.14:25/")).toMatchObject({ _tag: "Failure" })
+    expect(await check("https://93.184.215.14:8443/")).toMatchObject({ _tag: "Success" })
+  })
+
   test("takes an embedded public address for what it is", () => {
     expect(isPublicAddress("64:ff9b::5db8:d70e")).toBe(true)
     expect(isPublicAddress("::ffff:93.184.215.14")).toBe(true)

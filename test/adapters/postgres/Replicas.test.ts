@@ -54,7 +54,6 @@ describe("Three replicas", () => {
             "kept_chunks",
             "ends_of_removed",
             "searched_texts",
-            "trigrams",
             "fewer_statements"
           ]
         )

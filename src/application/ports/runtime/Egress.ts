@@ -6,8 +6,8 @@ export class ForbiddenAddress extends Schema.TaggedError<ForbiddenAddress>()("Fo
 }) {
   override get message() {
     return (
-      `${this.host} is not an address that this service calls: only http and https at public addresses. ` +
-      "An operator allows others with ALLOW_PRIVATE_UPSTREAMS=true."
+      `${this.host} is not an address that this service calls: only http and https at public addresses, and at no port ` +
+      "of another protocol. An operator allows private addresses with ALLOW_PRIVATE_UPSTREAMS=true."
     )
   }
 }
