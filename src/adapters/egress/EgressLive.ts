@@ -68,7 +68,8 @@ export const layer = ({ allowPrivate }: { readonly allowPrivate: boolean }): Lay
         if (target === undefined) return yield* new ForbiddenAddress({ host: nameOf(url) })
         const host = bare(target.hostname)
         if (!isAllowedHost(host)) return yield* new ForbiddenAddress({ host })
-        if (blockedPorts.has(Number(target.port))) return yield* new ForbiddenAddress({ host: target.host })
+        if (!allowPrivate && blockedPorts.has(Number(target.port)))
+          return yield* new ForbiddenAddress({ host: target.host })
         const addresses = yield* Effect.orElseSucceed(
           Effect.tryPromise(() => lookup(host, { all: true })),
           () => []
