@@ -9,7 +9,7 @@ import { StoreUnavailable } from "../../src/application/ports/storage/StoreUnava
 import { TurnJournal } from "../../src/application/ports/storage/TurnJournal.ts"
 import type { SessionEvent } from "../../src/domain/conversation/SessionEvent.ts"
 import { submission, turnIn } from "../conformance/Conversation.ts"
-import { calls, conversing, newSession, outcome, says, tool } from "./Conversing.ts"
+import { calls, conversing, failing, newSession, outcome, says, tool } from "./Conversing.ts"
 
 const approving = { toolConfirmation: { mode: "auto-approve" } }
 const only = <Name extends SessionEvent["event"]>(events: ReadonlyArray<SessionEvent>, name: Name) =>
@@ -53,6 +53,99 @@ describe("a turn that runs twice for a moment", () => {
       yield* Fiber.await(b)
       assert.deepStrictEqual(codes(yield* events), [])
       assert.lengthOf(only(yield* events, "response"), 1)
+    }).pipe(Effect.provide(layer))
+  })
+})
+
+describe("the first run of a turn", () => {
+  /** A journal in which that the model was asked is written as late as the test says; how often it was tried. */
+  const slowly = (written: Deferred.Deferred<void>, first: Effect.Effect<void> = Effect.void) => {
+    const state = { tries: 0 }
+    const journal = ({ record }: TurnJournal["Service"]): Partial<TurnJournal["Service"]> => ({
+      record: (turn, key, entry) =>
+        key !== "model-1-begun" || state.tries++ > 0
+          ? record(turn, key, entry)
+          : first.pipe(Effect.andThen(Deferred.await(written)), Effect.andThen(record(turn, key, entry)))
+    })
+    return { journal, state }
+  }
+  const names = (events: ReadonlyArray<SessionEvent>) => events.map(({ event }) => event).slice(1)
+
+  it.effect("asks the model while the journal is written, and says nothing before", () => {
+    const written = Deferred.makeUnsafe<void>()
+    const { asked, layer } = conversing({ journal: slowly(written).journal, script: [says("Done.")] })
+    return Effect.gen(function* () {
+      const { ended, events, send } = yield* newSession
+      yield* send("Hi", true)
+      yield* TestClock.adjust("1 second")
+      assert.lengthOf(asked, 1)
+      assert.deepStrictEqual(names(yield* events), [])
+      yield* Deferred.succeed(written, undefined)
+      assert.deepStrictEqual(names(yield* ended()), ["thinking", "chunk", "response"])
+      assert.lengthOf(asked, 1)
+    }).pipe(Effect.provide(layer))
+  })
+
+  it.effect("that fails at once has thought before it says so", () => {
+    const written = Deferred.makeUnsafe<void>()
+    const { layer } = conversing({ journal: slowly(written).journal, script: [failing()] })
+    return Effect.gen(function* () {
+      const { ended, events, send } = yield* newSession
+      yield* send("Hi", true)
+      yield* TestClock.adjust("1 second")
+      assert.deepStrictEqual(names(yield* events), [])
+      yield* Deferred.succeed(written, undefined)
+      assert.deepStrictEqual(names(yield* ended()), ["thinking", "error"])
+    }).pipe(Effect.provide(layer))
+  })
+
+  it.effect("leaves the model as soon as it turns out that another run has asked, and takes its answer", () => {
+    const written = Deferred.makeUnsafe<void>()
+    const never = Deferred.makeUnsafe<void>()
+    let ran = 0
+    const { asked, closed, layer } = conversing({
+      agent: approving,
+      journal: slowly(written).journal,
+      script: [{ after: never, events: says("Never said.") }, calls(["a", {}]), says("Done."), says("Done.")],
+      tools: [tool("a", () => Effect.sync(() => (ran++, outcome("a"))))]
+    })
+    return Effect.gen(function* () {
+      const { events, session, workspace } = yield* newSession
+      const { run } = yield* RunTurn
+      const turn = turnIn(workspace, session)
+      yield* (yield* TurnJournal).submit(turn, submission("Go"))
+      const first = yield* Effect.forkChild(run(turn, forgetful))
+      yield* TestClock.adjust(10)
+      yield* run(turn, forgetful)
+      assert.lengthOf(asked, 3)
+      assert.strictEqual(closed(), 2)
+      yield* Deferred.succeed(written, undefined)
+      yield* Fiber.join(first)
+      assert.strictEqual(closed(), 3)
+      assert.lengthOf(asked, 3)
+      assert.strictEqual(ran, 1)
+      assert.deepStrictEqual(
+        only(yield* events, "response").map(({ data }) => data.text),
+        ["Done."]
+      )
+    }).pipe(Effect.provide(layer))
+  })
+
+  it.effect("leaves the model when the store is away, and asks again", () => {
+    const written = Deferred.makeUnsafe<void>()
+    const never = Deferred.makeUnsafe<void>()
+    const { asked, closed, layer } = conversing({
+      journal: slowly(written, Effect.andThen(Effect.sleep("1 second"), away)).journal,
+      script: [{ after: never, events: says("Never said.") }, says("Done.")]
+    })
+    return Effect.gen(function* () {
+      const { ended, send } = yield* newSession
+      yield* send("Hi", true)
+      yield* TestClock.adjust(500)
+      assert.strictEqual(closed(), 0)
+      assert.deepStrictEqual(names(yield* ended()), ["thinking", "chunk", "response"])
+      assert.lengthOf(asked, 2)
+      assert.strictEqual(closed(), 2)
     }).pipe(Effect.provide(layer))
   })
 })

@@ -66,7 +66,13 @@ export const turnJournalSuite = (
           assert.deepStrictEqual(yield* journal.submit(turn, submitted), { position: 0 })
           assert.deepStrictEqual(
             yield* journal.find(turn),
-            Option.some({ id: turn.turn, status: "running" as const, cancelRequested: false, ...submitted })
+            Option.some({
+              id: turn.turn,
+              status: "running" as const,
+              cancelRequested: false,
+              hasEntries: false,
+              ...submitted
+            })
           )
           const [entered] = yield* (yield* Sessions).history(workspace, turn.session)
           const { createdAt, ...rest } = entered ?? assert.fail("no message")
@@ -234,6 +240,7 @@ export const turnJournalSuite = (
         )
         assert.deepStrictEqual(written.filter(Boolean), [true])
         assert.deepStrictEqual(yield* journal.recorded(turn, "tool-\0"), Option.some(entry.memo))
+        assert.isTrue(Option.getOrThrow(yield* journal.find(turn)).hasEntries)
         assert.deepStrictEqual(yield* journal.recorded(turn, "other"), Option.none())
         const history = yield* (yield* Sessions).history(workspace, session)
         assert.deepStrictEqual(

@@ -17,6 +17,7 @@ import * as EndedTurns from "./EndedTurns.ts"
 import * as Membership from "./Membership.ts"
 import * as Quiet from "./Quiet.ts"
 import * as RunnerSockets from "./RunnerSockets.ts"
+import * as ShardLocks from "./ShardLocks.ts"
 import * as TurnMessages from "./TurnMessages.ts"
 import * as TurnRunnerCluster from "./TurnRunnerCluster.ts"
 import * as UnstartedTurns from "./UnstartedTurns.ts"
@@ -79,7 +80,7 @@ export const layerServer = ({ host, port }: ClusterOptions) =>
   turnsOn(
     SocketRunner.layer.pipe(
       Layer.provideMerge(TurnMessages.layer),
-      Layer.provide([SqlRunnerStorage.layerStorage({}), RunnerHealth.layerNoop, RunnerSockets.client]),
+      Layer.provide([ShardLocks.layer, RunnerHealth.layerNoop, RunnerSockets.client]),
       Layer.provideMerge(
         Layer.unwrap(
           Effect.map(SocketServer.SocketServer, ({ address }) =>

@@ -19,10 +19,20 @@ const Row = Schema.Struct({
   sampled: Schema.NullOr(Schema.Boolean)
 })
 
+/** What ends a request. */
+const Ending = Schema.Struct({
+  id: Schema.String,
+  request: Schema.String,
+  exit: Schema.fromJsonString(Schema.Unknown)
+})
+
+/** Where the library would store that a workflow is to be interrupted. Turns are cancelled in their journal. */
+const interruptions = /^Workflow\/Turn\/[^/]+\/deferred\/Workflow\/InterruptSignal$/
+
 /**
- * What tells the cluster of turns. Its tables and statements are the library's, but for what every turn waits for: new
- * rows are claimed by a statement that stays prepared. The library's has its shards and the time in its text, and takes
- * longer to be parsed and planned than to run.
+ * What tells the cluster of turns. Its tables and statements are the library's, but for those of every turn. New rows are
+ * claimed by a statement that stays prepared: the library's has its shards and the time in its text, and takes longer to
+ * be parsed and planned than to run. A reply is one statement instead of four, and nothing is asked that is known.
  */
 export const layer = Layer.effect(
   MessageStorage.MessageStorage,
@@ -53,8 +63,28 @@ export const layer = Layer.effect(
         FROM claimed ORDER BY rowid`
     })
 
+    const end = SqlSchema.void({
+      Request: Ending,
+      execute: ({ exit, id, request }) => sql`
+        WITH ended AS (
+          UPDATE cluster_messages SET processed = true, last_reply_id = ${id}::bigint
+          WHERE request_id = ${request}::bigint
+        )
+        INSERT INTO cluster_replies (id, kind, request_id, payload)
+        VALUES (${id}::bigint, 0, ${request}::bigint, ${exit})`
+    })
+
     return yield* MessageStorage.makeEncoded({
       ...stored,
+      requestIdForPrimaryKey: (key) =>
+        interruptions.test(key) ? Effect.succeedNone : stored.requestIdForPrimaryKey(key),
+      saveReply: (reply) =>
+        reply._tag === "Chunk"
+          ? stored.saveReply(reply)
+          : end({ id: reply.id, request: reply.requestId, exit: reply.exit }).pipe(
+              (ended) => ClusterError.PersistenceError.refail(ended),
+              Effect.withTracerEnabled(false)
+            ),
       unprocessedMessages: (shards, now, options = {}) =>
         options.addresses !== undefined
           ? stored.unprocessedMessages(shards, now, options)

@@ -69,10 +69,11 @@ export const layer = Layer.effect(
         find(ref.workspace, ref.session) === undefined ? Effect.succeedNone : Effect.asSome(submit(ref, submission)),
       find: (ref) =>
         Effect.sync(() =>
-          Option.map(Option.fromUndefinedOr(turnOf(ref)), ({ cancelRequested, status, submission }) => ({
+          Option.map(Option.fromUndefinedOr(turnOf(ref)), ({ cancelRequested, entries, status, submission }) => ({
             id: ref.turn,
             status,
             cancelRequested,
+            hasEntries: entries.size > 0,
             ...submission
           }))
         ),

@@ -34,7 +34,7 @@ export const layer = Layer.effect(
     const queue = yield* GroupCommit.make(
       (batch: ReadonlyArray<readonly [TurnRef, ReadonlyArray<SessionEvent>]>) => {
         const events = batch.flatMap(([turn, events]) => events.map((event) => ({ ...turn, event })))
-        return briefly(appendEvents(events)).pipe(
+        const append = briefly(appendEvents(events)).pipe(
           Effect.catchTag("NoSuchElementError", Effect.die),
           Effect.tap(({ logged }) =>
             Effect.forEach(
@@ -45,6 +45,10 @@ export const layer = Layer.effect(
             )
           ),
           Effect.as(Array.makeBy(batch.length, () => undefined))
+        )
+        return notices.appending(
+          batch.map(([turn]) => turn),
+          append
         )
       },
       { most: 128, mayBlameItem: Predicate.not(isAway) }

@@ -36,6 +36,14 @@ export class SessionNotices extends Context.Service<
       from: number | null,
       events?: ReadonlyArray<SessionEvent>
     ) => Effect.Effect<void>
+    /**
+     * Runs what appends to these sessions and then says so by `appended`. A notice of theirs that comes meanwhile is most
+     * likely of that, so it is passed on afterwards: nobody has to read what this process is about to know.
+     */
+    readonly appending: <A, E, R>(
+      sessions: ReadonlyArray<Pick<WakeUp, "workspace" | "session">>,
+      append: Effect.Effect<A, E, R>
+    ) => Effect.Effect<A, E, R>
   }
 >()("gateway/postgres/SessionNotices") {
   static readonly layer = Layer.effect(
@@ -50,6 +58,7 @@ export class SessionNotices extends Context.Service<
       if (config.stream !== undefined) {
         return SessionNotices.of({
           wakeUps,
+          appending: (_, append) => append,
           appended: (workspace, session, from, events) =>
             from === null
               ? Effect.void
@@ -82,11 +91,14 @@ export class SessionNotices extends Context.Service<
         yield* Effect.forEach(yield* changedSince(heard.value), tell, { discard: true })
       })
 
+      const pending = new Pending()
+
       const hear = Effect.fnUntraced(function* (payload: string) {
         if (payload === anyone) return
         const [workspace, session, from, at] = yield* decode(payload)
         heard = Option.some(at)
-        yield* tell({ workspace, session, from, upTo: from })
+        const wakeUp = { workspace, session, from, upTo: from }
+        if (!pending.hold(wakeUp)) yield* tell(wakeUp)
       })
 
       /** Fails when the connection is lost, else goes on for ever. */
@@ -110,6 +122,12 @@ export class SessionNotices extends Context.Service<
 
       return SessionNotices.of({
         wakeUps,
+        appending: (sessions, append) =>
+          Effect.acquireUseRelease(
+            Effect.sync(() => pending.begin(sessions)),
+            () => append,
+            () => Effect.suspend(() => Effect.forEach(pending.end(sessions), tell, { discard: true }))
+          ),
         // What is not known here is told by the store's own notification alone.
         appended: (workspace, session, from, events) =>
           from === null || events === undefined
@@ -119,3 +137,33 @@ export class SessionNotices extends Context.Service<
     })
   )
 }
+
+/** Sessions that this process appends to right now, with the notices of them that came meanwhile. */
+class Pending {
+  readonly #sessions = new Map<string, { appends: number; readonly held: Array<WakeUp> }>()
+
+  begin(sessions: ReadonlyArray<Pick<WakeUp, "workspace" | "session">>): void {
+    for (const session of sessions) {
+      const known = this.#sessions.get(keyOf(session))
+      if (known === undefined) this.#sessions.set(keyOf(session), { appends: 1, held: [] })
+      else known.appends++
+    }
+  }
+
+  /** False if nothing is appended to its session. */
+  hold(wakeUp: WakeUp): boolean {
+    return this.#sessions.get(keyOf(wakeUp))?.held.push(wakeUp) !== undefined
+  }
+
+  /** What was held for those that nothing is appended to any more. */
+  end(sessions: ReadonlyArray<Pick<WakeUp, "workspace" | "session">>): ReadonlyArray<WakeUp> {
+    return sessions.flatMap((session) => {
+      const known = this.#sessions.get(keyOf(session))
+      if (known === undefined || --known.appends > 0) return []
+      this.#sessions.delete(keyOf(session))
+      return known.held
+    })
+  }
+}
+
+const keyOf = ({ session, workspace }: Pick<WakeUp, "workspace" | "session">): string => `${workspace} ${session}`

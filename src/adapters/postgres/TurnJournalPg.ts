@@ -81,12 +81,18 @@ export const layer = Layer.effect(
         id: TurnId,
         status: TurnStatus,
         cancelRequested: Schema.Boolean,
+        hasEntries: Schema.Boolean,
         stream: Schema.Boolean,
         message: Schema.fromJsonString(StoredMessage),
         caller: CallerText
       }),
       execute: ({ session, turn, workspace }) => sql`
-        SELECT id, status, cancel_requested, stream, message::text AS message, caller FROM session_turns
+        SELECT id, status, cancel_requested, stream, message::text AS message, caller,
+          EXISTS (
+            SELECT FROM turn_entries e
+            WHERE e.organization_id = t.organization_id AND e.session_id = t.session_id AND e.turn_id = t.id
+          ) AS has_entries
+        FROM session_turns t
         WHERE organization_id = ${workspace} AND session_id = ${session} AND id = ${turn}`
     })
 
@@ -194,51 +200,63 @@ export const layer = Layer.effect(
     }
 
     return TurnJournal.of({
-      submit: Effect.fn("TurnJournal.submit")(function* (turn, submission) {
-        const request = submittingOf(turn, submission)
-        const stored = yield* briefly(submitTurn(request)).pipe(
-          Effect.catchTag("NoSuchElementError", Effect.die),
-          Effect.catch(toDefect)
-        )
-        return yield* submitted(request, stored)
-      }),
-      submitIfOpen: Effect.fn("TurnJournal.submitIfOpen")(function* (turn, submission) {
-        const request = submittingOf(turn, submission)
-        const stored = yield* Effect.catch(briefly(submitTurnIfOpen(request)), toDefect)
-        return yield* Effect.transposeOption(Option.map(stored, (stored) => submitted(request, stored)))
-      }),
+      submit: Effect.fn("TurnJournal.submit")(
+        function* (turn, submission) {
+          const request = submittingOf(turn, submission)
+          const stored = yield* briefly(submitTurn(request)).pipe(
+            Effect.catchTag("NoSuchElementError", Effect.die),
+            Effect.catch(toDefect)
+          )
+          return yield* submitted(request, stored)
+        },
+        (submit, turn) => notices.appending([turn], submit)
+      ),
+      submitIfOpen: Effect.fn("TurnJournal.submitIfOpen")(
+        function* (turn, submission) {
+          const request = submittingOf(turn, submission)
+          const stored = yield* Effect.catch(briefly(submitTurnIfOpen(request)), toDefect)
+          return yield* Effect.transposeOption(Option.map(stored, (stored) => submitted(request, stored)))
+        },
+        (submit, turn) => notices.appending([turn], submit)
+      ),
       find: Effect.fn("TurnJournal.find")((turn) =>
         Effect.map(
           Effect.catch(briefly(findTurn(turn)), toDefect),
           Option.map(({ message, ...record }) => ({ ...record, message: messageOf(message) }))
         )
       ),
-      record: Effect.fn("TurnJournal.record")(function* (turn, key, { events = [], memo, messages = [] }) {
-        const { logged, recorded } = yield* briefly(
-          recordEntry({
-            ...turn,
-            key: storable(key),
-            memo: memo === undefined ? {} : { value: memo },
-            messages: messages.map(toStored),
-            events
-          })
-        ).pipe(Effect.catchTag("NoSuchElementError", Effect.die), Effect.catch(toDefect))
-        yield* notices.appended(turn.workspace, turn.session, logged, events)
-        return recorded
-      }),
+      record: Effect.fn("TurnJournal.record")(
+        function* (turn, key, { events = [], memo, messages = [] }) {
+          const { logged, recorded } = yield* briefly(
+            recordEntry({
+              ...turn,
+              key: storable(key),
+              memo: memo === undefined ? {} : { value: memo },
+              messages: messages.map(toStored),
+              events
+            })
+          ).pipe(Effect.catchTag("NoSuchElementError", Effect.die), Effect.catch(toDefect))
+          yield* notices.appended(turn.workspace, turn.session, logged, events)
+          return recorded
+        },
+        (record, turn) => notices.appending([turn], record)
+      ),
       recorded: Effect.fn("TurnJournal.recorded")((turn, key) =>
         Effect.map(
           Effect.catch(briefly(findEntry({ ...turn, key: storable(key) })), toDefect),
           Option.map(({ memo }) => memo.value)
         )
       ),
-      finish: Effect.fn("TurnJournal.finish")(function* (turn, status, { events = [], messages = [] }) {
-        const { logged, next } = yield* briefly(
-          finishTurn({ ...turn, status, messages: messages.map(toStored), events })
-        ).pipe(Effect.catchTag("NoSuchElementError", Effect.die), Effect.catch(toDefect))
-        yield* notices.appended(turn.workspace, turn.session, logged, events)
-        return next === null ? Option.none() : Option.some({ ...turn, turn: next })
-      }),
+      finish: Effect.fn("TurnJournal.finish")(
+        function* (turn, status, { events = [], messages = [] }) {
+          const { logged, next } = yield* briefly(
+            finishTurn({ ...turn, status, messages: messages.map(toStored), events })
+          ).pipe(Effect.catchTag("NoSuchElementError", Effect.die), Effect.catch(toDefect))
+          yield* notices.appended(turn.workspace, turn.session, logged, events)
+          return next === null ? Option.none() : Option.some({ ...turn, turn: next })
+        },
+        (finish, turn) => notices.appending([turn], finish)
+      ),
       running: Effect.suspend(() => Effect.catch(briefly(runningTurns()), toDefect)).pipe(
         Effect.withSpan("TurnJournal.running")
       ),

@@ -8,6 +8,9 @@ import type { Upstream } from "./Driver.ts"
 /** Bytes that may wait for whoever reads the answer before the upstream is told to pause. */
 const mostWaitingBytes = 256 * 1024
 
+/** What follows the last event of a complete answer is its end: so long it may take, in milliseconds. */
+const mostLinger = 1_000
+
 /** What a whole answer, or the body of an error, may weigh. */
 const mostAnswerBytes = 64 * 1024 * 1024
 const mostErrorBytes = 64 * 1024
@@ -26,6 +29,7 @@ export class Exchange implements Dispatcher.DispatchHandler {
   #waiting: Array<Buffer> = []
   #waitingBytes = 0
   #closed = false
+  #isComplete = false
   #ended = false
   #paused = false
   /** When the last piece of the body came; undefined before the first. As `performance.now()`. */
@@ -110,13 +114,21 @@ export class Exchange implements Dispatcher.DispatchHandler {
     else this.#fail("stalled", "the answer began, then nothing came for too long")
   }
 
-  /** Ends the connection unless the answer is complete. Nothing is reported any more. */
+  /** All that counts of the answer has been read, whatever its body still says. */
+  complete(): void {
+    this.#isComplete = true
+  }
+
+  /** Ends the connection unless the answer is complete: then it is left for the next one. Nothing is reported any more. */
   close(): void {
     if (this.#closed) return
     this.#closed = true
     this.#waiting = []
     clearTimeout(this.#timer)
-    if (!this.#ended && this.failure === undefined) this.#controller?.abort(abandoned)
+    if (this.#ended || this.failure !== undefined) return
+    if (!this.#isComplete) return this.#controller?.abort(abandoned)
+    this.#resume()
+    this.#timer = setTimeout(() => this.#controller?.abort(abandoned), mostLinger)
   }
 
   /** What has arrived since the last pull, at least one piece; what came before a failure is given first. */

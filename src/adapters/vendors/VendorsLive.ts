@@ -230,7 +230,9 @@ const events = (
   const next: Pull.Pull<readonly [CompletionEvent, ...Array<CompletionEvent>], UpstreamFailed> = Effect.suspend(() => {
     if (failure !== undefined) return Effect.fail(failure)
     if (ended) return Cause.done()
-    return Effect.flatMap(reader.isDone() ? Effect.sync(last) : some, (events) =>
+    const isDone = reader.isDone()
+    if (isDone) answer.complete()
+    return Effect.flatMap(isDone ? Effect.sync(last) : some, (events) =>
       Array.isArrayNonEmpty(events) ? Effect.succeed(events) : next
     )
   })

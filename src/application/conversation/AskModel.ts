@@ -1,4 +1,4 @@
-import { Context, Effect, Layer, Option, Schema } from "effect"
+import { Context, Data, Effect, Fiber, Layer, Option, Schema } from "effect"
 import { inputTokens, type Usage } from "../../domain/billing/Usage.ts"
 import type { ChatMessage } from "../../domain/completion/ChatMessage.ts"
 import type { ChatRequest } from "../../domain/completion/ChatRequest.ts"
@@ -41,6 +41,8 @@ export interface Question {
   readonly turn: TurnRef
   /** 1 for the turn's first. */
   readonly round: number
+  /** Whether nothing was in the journal when this run of the turn began: then it is most likely the first to ask. */
+  readonly isFirstRun: boolean
   /** Found out while the history is read. */
   readonly settings: Effect.Effect<Settings>
   readonly caller: Caller | null
@@ -97,18 +99,27 @@ export class AskModel extends Context.Service<
       })
 
       /** What the model says to a request, when it has said all of it. */
-      const spoken = Effect.fnUntraced(function* (
+      const spoken = Effect.fnUntraced(function* <E>(
         { caller, llm, round, turn }: Asked,
         purpose: string | undefined,
         request: ModelCall["request"],
-        isShown: boolean
+        isShown: boolean,
+        begun: Effect.Effect<unknown, E>
       ) {
         const requestId = [turn.turn, round, ...(purpose === undefined ? [] : [purpose])].join("-")
         const folded = new Folded()
-        yield* model.stream({ workspace: turn.workspace, llm, caller, requestId, request }).pipe(
-          Effect.flatMap((events) => showing(log, turn, events, (event) => folded.add(event), isShown)),
-          Effect.scoped,
-          Effect.mapError(failed)
+        const stream = model.stream({ workspace: turn.workspace, llm, caller, requestId, request }).pipe(
+          Effect.mapError(failed),
+          Effect.tapError(() => begun)
+        )
+        yield* Effect.all([stream, begun], { concurrency: "unbounded" }).pipe(
+          Effect.flatMap(([events]) =>
+            Effect.mapError(
+              showing(log, turn, events, (event) => folded.add(event), isShown),
+              failed
+            )
+          ),
+          Effect.scoped
         )
         return folded.completion
       })
@@ -143,7 +154,8 @@ export class AskModel extends Context.Service<
               { role: "user", content: transcript }
             ]
           },
-          false
+          false,
+          Effect.void
         )
         const made = choices[0]?.content ?? ""
         if (made.trim() === "") return
@@ -159,41 +171,39 @@ export class AskModel extends Context.Service<
         Effect.map(sessions.history(workspace, session), contextOf)
 
       /** What the model is sent: the whole history, or less of it once it has outgrown the model. */
-      const prepared = Effect.fnUntraced(function* (
+      const prepared = Effect.fnUntraced(function* <E>(
         question: Asked,
         whole: ModelContext,
         capabilities: ModelCapabilities,
-        tools: ChatRequest["tools"]
+        tools: ChatRequest["tools"],
+        begun: Effect.Effect<unknown, E>
       ) {
         const { llm, turn } = question
         const messages = yield* messagesOf(question, whole, capabilities)
         const limit = llm.maxInputTokens ?? capabilities.maxInputTokens
         if (limit === undefined || cannotExceed(messages, limit) || countOf(llm, messages, tools) <= limit)
           return messages
+        yield* begun
         yield* compact(question, whole, limit)
         return yield* messagesOf(question, yield* contextOfSession(turn), capabilities)
       })
 
-      const answerTo = Effect.fnUntraced(function* (question: Asked, isFirst: boolean, context: ModelContext) {
+      const answerTo = Effect.fnUntraced(function* <E>(
+        question: Asked,
+        context: ModelContext,
+        begun: Effect.Effect<unknown, E>
+      ) {
         const { llm, round, stream, turn } = question
-        const key = `model-${round}`
+        const key = keyOf(round)
         const capabilities = yield* model.capabilities(llm)
         const tools = question.tools.length === 0 || !capabilities.tools ? undefined : question.tools.map(declared)
-        if (!isFirst) {
-          const known = yield* journal.recorded(turn, key)
-          if (Option.isSome(known)) return yield* Effect.orDie(decodeAnswer(known.value))
-          // Asked again by another process, or ended meanwhile: then nothing more is said in it.
-          const found = yield* journal.find(turn)
-          if (Option.isNone(found) || found.value.status !== "running") return yield* new TurnCancelled()
-          yield* log.append(turn, [thinking(turn)])
-        }
-
-        const messages = yield* prepared(question, context, capabilities, tools)
+        const messages = yield* prepared(question, context, capabilities, tools, begun)
         const { choices, usage } = yield* spoken(
           question,
           undefined,
           { messages, ...(tools === undefined ? {} : { tools }) },
-          stream
+          stream,
+          begun
         )
         const choice = choices[0]
         const text = choice?.content ?? choice?.refusal ?? ""
@@ -233,23 +243,47 @@ export class AskModel extends Context.Service<
         return answer
       })
 
-      const ask = Effect.fn("AskModel.ask")(function* ({ settings, ...question }: Question) {
+      /** Asked before, by a run that died or one that still runs elsewhere: its answer counts if there is one. */
+      const answerAgain = Effect.fnUntraced(function* (question: Asked, context: ModelContext) {
         const { round, turn } = question
-        const [isFirst, context, found] = yield* Effect.all(
-          [
-            journal.record(turn, `model-${round}-begun`, { events: [thinking(turn)] }),
-            contextOfSession(turn),
-            settings
-          ],
-          { concurrency: "unbounded" }
+        const known = yield* journal.recorded(turn, keyOf(round))
+        if (Option.isSome(known)) return yield* Effect.orDie(decodeAnswer(known.value))
+        // Ended meanwhile: then nothing more is said in it.
+        const found = yield* journal.find(turn)
+        if (Option.isNone(found) || found.value.status !== "running") return yield* new TurnCancelled()
+        yield* log.append(turn, [thinking(turn)])
+        return yield* answerTo(question, context, Effect.void)
+      })
+
+      const ask = Effect.fn("AskModel.ask")(function* ({ settings, ...asked }: Question) {
+        const { isFirstRun, round, turn } = asked
+        const beginning = yield* journal
+          .record(turn, `${keyOf(round)}-begun`, { events: [thinking(turn)] })
+          .pipe(Effect.forkChild({ startImmediately: true }))
+        const begun = Effect.filterOrFail(
+          Fiber.join(beginning),
+          (isFirst) => isFirst,
+          () => new AskedBefore()
         )
-        return { answer: yield* answerTo({ ...question, ...found }, isFirst, context), settings: found }
+        const [context, found] = yield* Effect.all([contextOfSession(turn), settings], { concurrency: "unbounded" })
+        const question = { ...asked, ...found }
+        // The first run asks while that is written, and says nothing before; another one may have the answer already.
+        const answer = yield* (isFirstRun ? Effect.void : begun).pipe(
+          Effect.andThen(answerTo(question, context, begun)),
+          Effect.catchTag("AskedBefore", () => answerAgain(question, context))
+        )
+        return { answer, settings: found }
       })
 
       return AskModel.of({ ask })
     })
   )
 }
+
+/** The journal has that the model was asked already. */
+class AskedBefore extends Data.TaggedError("AskedBefore") {}
+
+const keyOf = (round: number) => `model-${round}`
 
 const thinking = ({ session }: TurnRef): SessionEvent => ({ event: "thinking", data: { sessionId: session } })
 

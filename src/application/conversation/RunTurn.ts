@@ -80,6 +80,7 @@ export class RunTurn extends Context.Service<
               model.ask({
                 turn,
                 round,
+                isFirstRun: !record.hasEntries,
                 settings: Effect.all(
                   {
                     llm: llms.of(turn.workspace, agent.config.llm, turn.session),

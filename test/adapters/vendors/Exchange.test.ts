@@ -88,3 +88,28 @@ describe("an answer that comes faster than it is read", () => {
     })
   )
 })
+
+describe("an answer of which all that counts has been read", () => {
+  it("leaves its connection to the next one when it ends", () => {
+    const { connection, exchange } = begun(200, 3)
+    assert.isTrue(connection.paused)
+    exchange.complete()
+    exchange.close()
+    assert.isFalse(connection.paused)
+    exchange.onResponseData(connection, Buffer.alloc(1))
+    exchange.onResponseEnd()
+    assert.isFalse(connection.aborted)
+  })
+
+  it.live("is cut off when it does not end", () =>
+    Effect.gen(function* () {
+      const { connection, exchange } = begun(200, 1)
+      exchange.complete()
+      exchange.close()
+      yield* Effect.sleep("500 millis")
+      assert.isFalse(connection.aborted)
+      yield* Effect.sleep("700 millis")
+      assert.isTrue(connection.aborted)
+    })
+  )
+})

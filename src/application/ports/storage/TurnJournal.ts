@@ -78,6 +78,8 @@ export interface Submission {
 export interface TurnRecord extends Submission {
   readonly status: TurnStatus
   readonly cancelRequested: boolean
+  /** Whether it has written anything yet. */
+  readonly hasEntries: boolean
   readonly id: TurnId
 }
 

@@ -1,0 +1,40 @@
+import { Clock, Duration, Effect, Layer } from "effect"
+import { RunnerStorage, type ShardId, ShardingConfig, SqlRunnerStorage } from "effect/cluster"
+
+/** Of the time between two looks at all locks: so old the last one may be, since they are not on time to the millisecond. */
+const tolerance = 1.25
+
+/**
+ * Who has which shard, in the store. Before the end of a turn is stored, the library looks once more whether its shard is
+ * still here, and gives a sign of life: two statements, of which one waits for the disk, for every turn. By then the end
+ * is in the turn's journal, and whoever else takes it up finds it there. So what the last look at all shards has found
+ * is enough.
+ */
+export const layer = Layer.effect(
+  RunnerStorage.RunnerStorage,
+  Effect.gen(function* () {
+    const storage = yield* RunnerStorage.RunnerStorage
+    const { shardLockRefreshInterval } = yield* ShardingConfig.ShardingConfig
+    const valid = Duration.toMillis(shardLockRefreshInterval) * tolerance
+
+    let held: ReadonlySet<ShardId.ShardId> = new Set()
+    let heldAt = -Infinity
+
+    const refresh: typeof storage.refresh = Effect.fnUntraced(function* (address, shards) {
+      const asked = [...shards]
+      const [only] = asked
+      const now = yield* Clock.currentTimeMillis
+      // Whoever has a single shard asks for that one as for all, and lives by it.
+      if (asked.length === 1 && only !== undefined && held.size > 1 && held.has(only) && now - heldAt < valid)
+        return [only]
+      const found = yield* storage.refresh(address, asked)
+      if (asked.length > 1) {
+        held = new Set(found)
+        heldAt = now
+      }
+      return found
+    })
+
+    return RunnerStorage.RunnerStorage.of({ ...storage, refresh })
+  })
+).pipe(Layer.provide(SqlRunnerStorage.layerStorage({})))
