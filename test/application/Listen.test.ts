@@ -67,11 +67,18 @@ const Slow = Layer.effect(
 
 const agentEvents = Effect.runSync(PubSub.unbounded<AgentEvent>())
 
-const Live = Listen.layer.pipe(
-  Layer.provideMerge(Slow),
-  Layer.provide(Layer.succeed(RunningAgents, { of: unused, reload: unused, events: Stream.fromPubSub(agentEvents) })),
-  Layer.provideMerge(InMemoryLive.layer)
+/** A log whose notices have not come yet. */
+const Silent = Layer.effect(
+  EventLog,
+  Effect.map(EventLog, (log) => EventLog.of({ ...log, wakeUps: Stream.never }))
 )
+
+const on = (log: typeof Silent) =>
+  Listen.layer.pipe(
+    Layer.provideMerge(log),
+    Layer.provide(Layer.succeed(RunningAgents, { of: unused, reload: unused, events: Stream.fromPubSub(agentEvents) })),
+    Layer.provideMerge(InMemoryLive.layer)
+  )
 
 class Heard implements Listener {
   readonly events: Array<NumberedEvent> = []
@@ -97,19 +104,19 @@ const upTo = (last: number, first = 1): ReadonlyArray<number> =>
 const until = (isSo: () => boolean) =>
   Effect.sleep("2 millis").pipe(Effect.repeat({ until: isSo }), Effect.timeout("20 seconds"))
 
-layer(Live, { timeout: "2 minutes", excludeTestServices: true })("listening", (it) => {
-  const running = Effect.fnUntraced(function* () {
-    const turn = turnIn(yield* account(), sessionId())
-    yield* (yield* TurnJournal).submit(turn, submission(null))
-    return turn
-  })
+const running = Effect.fnUntraced(function* () {
+  const turn = turnIn(yield* account(), sessionId())
+  yield* (yield* TurnJournal).submit(turn, submission(null))
+  return turn
+})
 
-  const say = Effect.fnUntraced(function* ({ session, ...turn }: TurnRef, number: number) {
-    const log = yield* EventLog
-    const events = upTo(number).map((at) => chunk(session, `${at}`))
-    yield* log.append({ ...turn, session }, events)
-  })
+const say = Effect.fnUntraced(function* ({ session, ...turn }: TurnRef, number: number) {
+  const log = yield* EventLog
+  const events = upTo(number).map((at) => chunk(session, `${at}`))
+  yield* log.append({ ...turn, session }, events)
+})
 
+layer(on(Slow), { timeout: "2 minutes", excludeTestServices: true })("listening", (it) => {
   it.effect("loses and repeats nothing over random disconnects, whatever is written meanwhile", () =>
     Effect.gen(function* () {
       const listen = yield* Listen
@@ -395,6 +402,25 @@ layer(Live, { timeout: "2 minutes", excludeTestServices: true })("listening", (i
       yield* until(() => listeners[0].agents.length === 1 && listeners[1].agents.length === 1)
       assert.deepStrictEqual(listeners[2].agents, [])
       for (const listening of all) listening.stop()
+    })
+  )
+})
+
+layer(on(Silent), { excludeTestServices: true })("listening before notices come", (it) => {
+  it.effect("goes on after what was read from the beginning", () =>
+    Effect.gen(function* () {
+      const listen = yield* Listen
+      const turn = yield* running()
+      yield* say(turn, 4)
+      const listener = new Heard()
+      const listening = listen.open(turn.workspace, listener)
+      yield* listening.subscribe(turn.session, 0)
+      yield* until(() => listener.events.length === 4)
+      yield* say(turn, 2)
+      yield* listening.subscribe(turn.session, 4)
+      yield* until(() => listener.events.length === 6)
+      assert.strictEqual(yield* listening.subscribe(turn.session, undefined), 6)
+      listening.stop()
     })
   )
 })

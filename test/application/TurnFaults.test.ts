@@ -58,22 +58,21 @@ describe("a turn that runs twice for a moment", () => {
 })
 
 describe("the first run of a turn", () => {
-  /** A journal in which that the model was asked is written as late as the test says; how often it was tried. */
-  const slowly = (written: Deferred.Deferred<void>, first: Effect.Effect<void> = Effect.void) => {
-    const state = { tries: 0 }
-    const journal = ({ record }: TurnJournal["Service"]): Partial<TurnJournal["Service"]> => ({
+  /** A journal in which it is written as late as the test says that the model was asked, for the first time. */
+  const slowly = (written: Deferred.Deferred<void>) => {
+    let tries = 0
+    return ({ record }: TurnJournal["Service"]): Partial<TurnJournal["Service"]> => ({
       record: (turn, key, entry) =>
-        key !== "model-1-begun" || state.tries++ > 0
+        key !== "model-1-begun" || tries++ > 0
           ? record(turn, key, entry)
-          : first.pipe(Effect.andThen(Deferred.await(written)), Effect.andThen(record(turn, key, entry)))
+          : Effect.andThen(Deferred.await(written), record(turn, key, entry))
     })
-    return { journal, state }
   }
   const names = (events: ReadonlyArray<SessionEvent>) => events.map(({ event }) => event).slice(1)
 
   it.effect("asks the model while the journal is written, and says nothing before", () => {
     const written = Deferred.makeUnsafe<void>()
-    const { asked, layer } = conversing({ journal: slowly(written).journal, script: [says("Done.")] })
+    const { asked, layer } = conversing({ journal: slowly(written), script: [says("Done.")] })
     return Effect.gen(function* () {
       const { ended, events, send } = yield* newSession
       yield* send("Hi", true)
@@ -88,7 +87,7 @@ describe("the first run of a turn", () => {
 
   it.effect("that fails at once has thought before it says so", () => {
     const written = Deferred.makeUnsafe<void>()
-    const { layer } = conversing({ journal: slowly(written).journal, script: [failing()] })
+    const { layer } = conversing({ journal: slowly(written), script: [failing()] })
     return Effect.gen(function* () {
       const { ended, events, send } = yield* newSession
       yield* send("Hi", true)
@@ -105,7 +104,7 @@ describe("the first run of a turn", () => {
     let ran = 0
     const { asked, closed, layer } = conversing({
       agent: approving,
-      journal: slowly(written).journal,
+      journal: slowly(written),
       script: [{ after: never, events: says("Never said.") }, calls(["a", {}]), says("Done."), says("Done.")],
       tools: [tool("a", () => Effect.sync(() => (ran++, outcome("a"))))]
     })
@@ -131,11 +130,16 @@ describe("the first run of a turn", () => {
     }).pipe(Effect.provide(layer))
   })
 
-  it.effect("leaves the model when the store is away, and asks again", () => {
-    const written = Deferred.makeUnsafe<void>()
+  it.effect("leaves the model when the store is away, and asks once more when it is back", () => {
     const never = Deferred.makeUnsafe<void>()
+    let tries = 0
     const { asked, closed, layer } = conversing({
-      journal: slowly(written, Effect.andThen(Effect.sleep("1 second"), away)).journal,
+      journal: ({ record }) => ({
+        record: (turn, key, entry) =>
+          key === "model-1-begun" && tries++ < 4
+            ? Effect.andThen(Effect.sleep("1 second"), away)
+            : record(turn, key, entry)
+      }),
       script: [{ after: never, events: says("Never said.") }, says("Done.")]
     })
     return Effect.gen(function* () {
@@ -144,8 +148,46 @@ describe("the first run of a turn", () => {
       yield* TestClock.adjust(500)
       assert.strictEqual(closed(), 0)
       assert.deepStrictEqual(names(yield* ended()), ["thinking", "chunk", "response"])
+      assert.strictEqual(tries, 5)
       assert.lengthOf(asked, 2)
       assert.strictEqual(closed(), 2)
+    }).pipe(Effect.provide(layer))
+  })
+
+  it.effect("that has a defect has thought before it says so", () => {
+    const written = Deferred.makeUnsafe<void>()
+    const { layer } = conversing({
+      journal: slowly(written),
+      script: [
+        () => {
+          throw new RangeError("a defect")
+        }
+      ]
+    })
+    return Effect.gen(function* () {
+      const { ended, events, send } = yield* newSession
+      yield* send("Hi", true)
+      yield* TestClock.adjust("1 second")
+      assert.deepStrictEqual(names(yield* events), [])
+      yield* Deferred.succeed(written, undefined)
+      const all = yield* ended()
+      assert.deepStrictEqual(names(all), ["thinking", "error"])
+      assert.deepStrictEqual(codes(all), ["internal_error"])
+    }).pipe(Effect.provide(layer))
+  })
+
+  it.effect("is cancelled while the journal is written, and leaves the model", () => {
+    const never = Deferred.makeUnsafe<void>()
+    const { asked, closed, layer } = conversing({ journal: slowly(never), script: [says("Never said.")] })
+    return Effect.gen(function* () {
+      const { ended, send, session, workspace } = yield* newSession
+      const turn = yield* send("Hi", true)
+      yield* TestClock.adjust("1 second")
+      assert.lengthOf(asked, 1)
+      yield* (yield* TurnJournal).cancel(workspace, session)
+      yield* (yield* TurnRunner).wake(turn)
+      assert.deepStrictEqual(codes(yield* ended()), ["cancelled"])
+      assert.strictEqual(closed(), 1)
     }).pipe(Effect.provide(layer))
   })
 })

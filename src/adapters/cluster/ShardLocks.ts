@@ -1,8 +1,8 @@
 import { Clock, Duration, Effect, Layer } from "effect"
 import { RunnerStorage, type ShardId, ShardingConfig, SqlRunnerStorage } from "effect/cluster"
 
-/** Of the time between two looks at all locks: so old the last one may be, since they are not on time to the millisecond. */
-const tolerance = 1.25
+/** Of the time between two looks at all locks: so old the last one may be. Less than all, so that a look is always one. */
+const tolerance = 0.9
 
 /**
  * Who has which shard, in the store. Before the end of a turn is stored, the library looks once more whether its shard is
@@ -24,10 +24,12 @@ export const layer = Layer.effect(
       const asked = [...shards]
       const [only] = asked
       const now = yield* Clock.currentTimeMillis
-      // Whoever has a single shard asks for that one as for all, and lives by it.
-      if (asked.length === 1 && only !== undefined && held.size > 1 && held.has(only) && now - heldAt < valid)
-        return [only]
-      const found = yield* storage.refresh(address, asked)
+      if (asked.length === 1 && only !== undefined && held.has(only) && now - heldAt < valid) return [only]
+      const found = yield* Effect.onError(storage.refresh(address, asked), () =>
+        Effect.sync(() => {
+          heldAt = -Infinity
+        })
+      )
       if (asked.length > 1) {
         held = new Set(found)
         heldAt = now

@@ -32,7 +32,7 @@ const interruptions = /^Workflow\/Turn\/[^/]+\/deferred\/Workflow\/InterruptSign
 /**
  * What tells the cluster of turns. Its tables and statements are the library's, but for those of every turn. New rows are
  * claimed by a statement that stays prepared: the library's has its shards and the time in its text, and takes longer to
- * be parsed and planned than to run. A reply is one statement instead of four, and nothing is asked that is known.
+ * be parsed and planned than to run. A reply is one statement instead of four, of which the first counts, and nothing is asked that is known.
  */
 export const layer = Layer.effect(
   MessageStorage.MessageStorage,
@@ -68,10 +68,10 @@ export const layer = Layer.effect(
       execute: ({ exit, id, request }) => sql`
         WITH ended AS (
           UPDATE cluster_messages SET processed = true, last_reply_id = ${id}::bigint
-          WHERE request_id = ${request}::bigint
+          WHERE request_id = ${request}::bigint AND NOT processed RETURNING id
         )
         INSERT INTO cluster_replies (id, kind, request_id, payload)
-        VALUES (${id}::bigint, 0, ${request}::bigint, ${exit})`
+        SELECT ${id}::bigint, 0, ${request}::bigint, ${exit} WHERE EXISTS (SELECT FROM ended)`
     })
 
     return yield* MessageStorage.makeEncoded({

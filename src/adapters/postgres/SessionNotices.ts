@@ -126,7 +126,11 @@ export class SessionNotices extends Context.Service<
           Effect.acquireUseRelease(
             Effect.sync(() => pending.begin(sessions)),
             () => append,
-            () => Effect.suspend(() => Effect.forEach(pending.end(sessions), tell, { discard: true }))
+            // In one go: what is told in between of a later event would let those be dropped.
+            () =>
+              Effect.sync(() => {
+                for (const wakeUp of pending.end(sessions)) PubSub.publishUnsafe(wakeUps, wakeUp)
+              })
           ),
         // What is not known here is told by the store's own notification alone.
         appended: (workspace, session, from, events) =>

@@ -41,7 +41,10 @@ export interface Question {
   readonly turn: TurnRef
   /** 1 for the turn's first. */
   readonly round: number
-  /** Whether nothing was in the journal when this run of the turn began: then it is most likely the first to ask. */
+  /**
+   * Whether nothing was in the journal when this run of the turn began: then it is most likely the first to ask. Not of
+   * one that is tried again: the store may take nothing for long, and each try would ask.
+   */
   readonly isFirstRun: boolean
   /** Found out while the history is read. */
   readonly settings: Effect.Effect<Settings>
@@ -243,7 +246,7 @@ export class AskModel extends Context.Service<
         return answer
       })
 
-      /** Asked before, by a run that died or one that still runs elsewhere: its answer counts if there is one. */
+      /** By a run that is not the first to ask, which died or still runs elsewhere: its answer counts if there is one. */
       const answerAgain = Effect.fnUntraced(function* (question: Asked, context: ModelContext) {
         const { round, turn } = question
         const known = yield* journal.recorded(turn, keyOf(round))
@@ -263,15 +266,16 @@ export class AskModel extends Context.Service<
         const begun = Effect.filterOrFail(
           Fiber.join(beginning),
           (isFirst) => isFirst,
-          () => new AskedBefore()
+          () => new NotFirst()
         )
         const [context, found] = yield* Effect.all([contextOfSession(turn), settings], { concurrency: "unbounded" })
         const question = { ...asked, ...found }
-        // The first run asks while that is written, and says nothing before; another one may have the answer already.
-        const answer = yield* (isFirstRun ? Effect.void : begun).pipe(
-          Effect.andThen(answerTo(question, context, begun)),
-          Effect.catchTag("AskedBefore", () => answerAgain(question, context))
-        )
+        const firstAnswer = Effect.gen(function* () {
+          // The first run asks while that is written, and says nothing before; another one may have the answer already.
+          if (!isFirstRun || beginning.pollUnsafe() !== undefined) yield* begun
+          return yield* Effect.tapDefect(answerTo(question, context, begun), () => begun)
+        })
+        const answer = yield* Effect.catchTag(firstAnswer, "NotFirst", () => answerAgain(question, context))
         return { answer, settings: found }
       })
 
@@ -280,8 +284,8 @@ export class AskModel extends Context.Service<
   )
 }
 
-/** The journal has that the model was asked already. */
-class AskedBefore extends Data.TaggedError("AskedBefore") {}
+/** The journal has that the model was asked already, or takes nothing more of this turn. */
+class NotFirst extends Data.TaggedError("NotFirst") {}
 
 const keyOf = (round: number) => `model-${round}`
 

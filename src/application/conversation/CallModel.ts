@@ -42,7 +42,7 @@ export class CallModel extends Context.Service<
     readonly capabilities: (llm: Llm) => Effect.Effect<ModelCapabilities>
     /**
      * Succeeds when the first event is there: what fails before is retried as requests of the gateway are. What the model
-     * cannot take fails before anything is sent. Closing the scope closes the connection at once.
+     * cannot take fails before anything is sent. Closing the scope before the end closes the connection at once.
      */
     readonly stream: (
       call: ModelCall

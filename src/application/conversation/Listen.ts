@@ -105,14 +105,17 @@ export class Listen extends Context.Service<
           subscribe: Effect.fnUntraced(function* (session, after) {
             // Who has not been told of anything yet wants none of it twice.
             if (entry.held !== undefined) leaveAll()
-            const isRead = feed.readers.has(session) && (after ?? 0) <= (feed.readers.get(session)?.position ?? 0)
+            // Who follows it already may be ahead of the reader, and wants none of that twice either.
+            const has = after ?? entry.followed?.get(session)?.position ?? 0
+            const isRead = feed.readers.has(session) && has <= (feed.readers.get(session)?.position ?? 0)
             const last = isRead ? Number.POSITIVE_INFINITY : yield* lastOf(workspace, session)
             if (!feed.entries.has(entry)) return Math.min(after ?? 0, last)
             const known = feed.readers.get(session)
             const reader = known ?? new Reader(session, last)
             feed.readers.set(session, reader)
             // A number that no event has yet is of a store that is no more: who has it would hear of nothing for long.
-            const begin = after === undefined ? reader.position : Math.min(after, Math.max(last, reader.position))
+            const now = isRead ? reader.position : Math.max(last, reader.position)
+            const begin = Math.min(after ?? now, Math.max(last, reader.position))
             const follower = { entry, position: begin, isLive: after === undefined }
             reader.followers.add(follower)
             entry.followed ??= new Map()

@@ -59,7 +59,7 @@ export class RunTurn extends Context.Service<
       })
 
       /** Model and tools in turn, until an answer calls none. */
-      const converse = Effect.fnUntraced(function* (scope: TurnScope, record: TurnRecord) {
+      const converse = Effect.fnUntraced(function* (scope: TurnScope, record: TurnRecord, isFirstRun: boolean) {
         const { steps, turn } = scope
         if (record.cancelRequested) return yield* new TurnCancelled()
         const agent = yield* unlessCancelled(
@@ -80,7 +80,7 @@ export class RunTurn extends Context.Service<
               model.ask({
                 turn,
                 round,
-                isFirstRun: !record.hasEntries,
+                isFirstRun,
                 settings: Effect.all(
                   {
                     llm: llms.of(turn.workspace, agent.config.llm, turn.session),
@@ -108,14 +108,14 @@ export class RunTurn extends Context.Service<
         })
       })
 
-      const run = Effect.fn("RunTurn.run")(function* (turn: TurnRef, steps: TurnSteps) {
+      const attempt = Effect.fn("RunTurn.run")(function* (turn: TurnRef, steps: TurnSteps, isFirst: boolean) {
         const began = yield* Clock.currentTimeMillis
         const found = yield* journal.find(turn)
         if (Option.isNone(found) || found.value.status === "queued") return Option.none()
         // It has ended, and whoever ended it died before the next one was started.
         if (found.value.status !== "running") return yield* journal.finish(turn, "completed", {})
 
-        const ending = yield* converse({ turn, steps, journal }, found.value).pipe(
+        const ending = yield* converse({ turn, steps, journal }, found.value, isFirst && !found.value.hasEntries).pipe(
           Effect.map(({ answer, llm, tokenUsage }): Ending => {
             const { reasoning, text } = answer
             const { model, provider, router } = llm
@@ -170,7 +170,12 @@ export class RunTurn extends Context.Service<
         return next
       })
 
-      return RunTurn.of({ run })
+      return RunTurn.of({
+        run: (turn, steps) => {
+          let attempts = 0
+          return Effect.suspend(() => attempt(turn, steps, attempts++ === 0))
+        }
+      })
     })
   )
 }

@@ -27,7 +27,7 @@ export type CallError = InvalidRequest | UpstreamRefused | UpstreamFailed
 
 /**
  * The model vendors. A call that an upstream fails before the first byte of its answer goes to the route's fallbacks in
- * turn, and fails when none serves. Interrupting a call, or closing the scope of a stream, closes the connection at once.
+ * turn, and fails when none serves. Interrupting a call, or closing the scope of a stream before its end, closes the connection at once.
  */
 export class Upstreams extends Context.Service<
   Upstreams,
