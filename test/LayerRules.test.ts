@@ -2,7 +2,7 @@ import { execFile } from "node:child_process"
 import { cp, mkdir, mkdtemp, readdir, readFile, rm, symlink, writeFile } from "node:fs/promises"
 import { tmpdir } from "node:os"
 import { dirname, join, resolve } from "node:path"
-import { afterEach, beforeEach, describe, expect, test } from "vitest"
+import { afterAll, describe, expect, test } from "vitest"
 
 const root = resolve(import.meta.dirname, "..")
 
@@ -36,22 +36,28 @@ const sound = {
     console.log(http, postgres)`
 }
 
-let directory: string
+const directories: Array<string> = []
 
-const seed = async (files: Readonly<Record<string, string>>) => {
+/** A directory that is deleted after the tests, with the packages of this project and these files. */
+const tree = async (files: Readonly<Record<string, string>>) => {
+  const directory = await mkdtemp(join(tmpdir(), "layer-rules-"))
+  directories.push(directory)
+  await cp(join(root, "package.json"), join(directory, "package.json"))
+  await symlink(join(root, "node_modules"), join(directory, "node_modules"))
+  await mkdir(join(directory, "src"))
   for (const [path, content] of Object.entries(files)) {
     await mkdir(dirname(join(directory, path)), { recursive: true })
     await writeFile(join(directory, path), content)
   }
+  return directory
 }
 
-beforeEach(async () => {
-  directory = await mkdtemp(join(tmpdir(), "layer-rules-"))
-  await cp(join(root, "package.json"), join(directory, "package.json"))
-  await symlink(join(root, "node_modules"), join(directory, "node_modules"))
-})
+afterAll(() => Promise.all(directories.map((directory) => rm(directory, { recursive: true }))))
 
-afterEach(() => rm(directory, { recursive: true }))
+const lazily = <A>(make: () => Promise<A>): (() => Promise<A>) => {
+  let made: Promise<A> | undefined
+  return () => (made ??= make())
+}
 
 describe("the layer rules", () => {
   test("hold in this project, and were looked for in all of it", async () => {
@@ -65,104 +71,116 @@ describe("the layer rules", () => {
   })
 
   test("let every permitted import pass", async () => {
-    await seed(sound)
-    const { code, output } = await checkLayers(directory)
+    const { code, output } = await checkLayers(await tree(sound))
     expect(output).toContain("0 violations")
     expect(code).toBe(0)
   })
 
-  test.for<[rule: string, breach: string, file: string, content: string]>([
-    [
-      "domain-is-innermost",
-      "the domain imports an adapter",
-      "src/domain/note/Bad.ts",
-      `export { postgres } from "../../adapters/postgres/Notes.ts"`
-    ],
-    [
-      "domain-is-innermost",
-      "the domain imports a type of the application",
-      "src/domain/note/Bad.ts",
-      `export type { notes } from "../../application/note/Notes.ts"`
-    ],
-    [
-      "application-knows-no-adapter",
-      "the application imports an adapter on demand",
-      "src/application/note/Bad.ts",
-      `export const late = () => import("../../adapters/postgres/Notes.ts")`
-    ],
-    [
-      "inner-layers-import-only-stable-effect",
-      "the application imports an unstable folder of Effect",
-      "src/application/note/Bad.ts",
-      `import type { SqlClient } from "effect/sql"
+  const breaches = [
+    {
+      rule: "domain-is-innermost",
+      breach: "the domain imports an adapter",
+      file: "src/domain/note/Breach1.ts",
+      content: `export { postgres } from "../../adapters/postgres/Notes.ts"`
+    },
+    {
+      rule: "domain-is-innermost",
+      breach: "the domain imports a type of the application",
+      file: "src/domain/note/Breach2.ts",
+      content: `export type { notes } from "../../application/note/Notes.ts"`
+    },
+    {
+      rule: "application-knows-no-adapter",
+      breach: "the application imports an adapter on demand",
+      file: "src/application/note/Breach3.ts",
+      content: `export const late = () => import("../../adapters/postgres/Notes.ts")`
+    },
+    {
+      rule: "inner-layers-import-only-stable-effect",
+      breach: "the application imports an unstable folder of Effect",
+      file: "src/application/note/Breach4.ts",
+      content: `import type { SqlClient } from "effect/sql"
       export type Client = SqlClient.SqlClient`
-    ],
-    [
-      "inner-layers-import-only-stable-effect",
-      "the domain imports an unstable root module of Effect",
-      "src/domain/note/Bad.ts",
-      `export * from "effect/FileSystem"`
-    ],
-    [
-      "inner-layers-import-only-stable-effect",
-      "the application imports a library",
-      "src/application/note/Bad.ts",
-      `export { parse } from "yaml"`
-    ],
-    [
-      "inner-layers-import-only-stable-effect",
-      "the domain imports Node",
-      "src/domain/note/Bad.ts",
-      `export { randomUUID } from "node:crypto"`
-    ],
-    [
-      "adapters-are-siblings",
-      "an adapter imports its sibling",
-      "src/adapters/http/Bad.ts",
-      `export { postgres } from "../postgres/Notes.ts"`
-    ],
-    [
-      "adapters-are-siblings",
-      "a file beside the adapter folders imports one",
-      "src/adapters/Bad.ts",
-      `export { postgres } from "./postgres/Notes.ts"`
-    ],
-    ["main-is-outermost", "an adapter imports main", "src/adapters/http/Bad.ts", `import "../../main.ts"`],
-    [
-      "source-imports-no-test",
-      "an adapter imports a test",
-      "src/adapters/http/Bad.ts",
-      `import "../../../test/Bad.ts"`
-    ],
-    [
-      "no-undeclared-package",
-      "the service imports a development dependency",
-      "src/adapters/http/Bad.ts",
-      `export * from "vitest"`
-    ],
-    [
-      "no-cycle",
-      "two files need each other's types",
-      "src/domain/note/Bad.ts",
-      `import type { Worse } from "./Worse.ts"
+    },
+    {
+      rule: "inner-layers-import-only-stable-effect",
+      breach: "the domain imports an unstable root module of Effect",
+      file: "src/domain/note/Breach5.ts",
+      content: `export * from "effect/FileSystem"`
+    },
+    {
+      rule: "inner-layers-import-only-stable-effect",
+      breach: "the application imports a library",
+      file: "src/application/note/Breach6.ts",
+      content: `export { parse } from "yaml"`
+    },
+    {
+      rule: "inner-layers-import-only-stable-effect",
+      breach: "the domain imports Node",
+      file: "src/domain/note/Breach7.ts",
+      content: `export { randomUUID } from "node:crypto"`
+    },
+    {
+      rule: "adapters-are-siblings",
+      breach: "an adapter imports its sibling",
+      file: "src/adapters/http/Breach8.ts",
+      content: `export { postgres } from "../postgres/Notes.ts"`
+    },
+    {
+      rule: "adapters-are-siblings",
+      breach: "a file beside the adapter folders imports one",
+      file: "src/adapters/Breach9.ts",
+      content: `export { postgres } from "./postgres/Notes.ts"`
+    },
+    {
+      rule: "main-is-outermost",
+      breach: "an adapter imports main",
+      file: "src/adapters/http/Breach10.ts",
+      content: `import "../../main.ts"`
+    },
+    {
+      rule: "source-imports-no-test",
+      breach: "an adapter imports a test",
+      file: "src/adapters/http/Breach11.ts",
+      content: `import "../../../test/Bad.ts"`
+    },
+    {
+      rule: "no-undeclared-package",
+      breach: "the service imports a development dependency",
+      file: "src/adapters/http/Breach12.ts",
+      content: `export * from "vitest"`
+    },
+    {
+      rule: "no-cycle",
+      breach: "two files need each other's types",
+      file: "src/domain/note/Bad.ts",
+      content: `import type { Worse } from "./Worse.ts"
       export interface Bad { readonly worse: Worse }`
-    ]
-  ])("%s: refused when %s", async ([rule, , file, content]) => {
-    await seed({
+    }
+  ]
+
+  /** What is said of a tree with all of them. */
+  const refused = lazily(async () => {
+    const directory = await tree({
       ...sound,
+      ...Object.fromEntries(breaches.map(({ content, file }) => [file, content])),
       "test/Bad.ts": `export const fixture = 1`,
       "src/domain/note/Worse.ts": `import type { Bad } from "./Bad.ts"
-        export interface Worse { readonly bad: Bad }`,
-      [file]: content
+        export interface Worse { readonly bad: Bad }`
     })
-    const { code, output } = await checkLayers(directory)
-    expect(output).toContain(`${rule}: ${file}`)
+    return checkLayers(directory)
+  })
+
+  test.for(breaches)("$rule: refused when $breach", async ({ file, rule }) => {
+    const { code, output } = await refused()
+    expect(output.split("\n").filter((line) => line.includes(`: ${file} -> `))).toEqual([
+      expect.stringMatching(`^${rule}: `)
+    ])
     expect(code).toBe(1)
   })
 
   test("a tree that was not read is refused", async () => {
-    await mkdir(join(directory, "src"))
-    const { code, output } = await checkLayers(directory)
+    const { code, output } = await checkLayers(await tree({}))
     expect(output).toContain("nothing-read")
     expect(code).toBe(1)
   })

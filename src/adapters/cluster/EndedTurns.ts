@@ -7,15 +7,15 @@ const kept = Duration.minutes(10)
 
 const interval = Duration.minutes(1)
 
-/** Rows at a time, so that nobody waits long for their locks. */
-const batch = 500
+/** Turns at a time, so that nobody waits long for their locks. */
+const most = 500
 
 /**
  * Deletes the messages of ended turns that are older than that, with their replies: the library keeps them for ever.
  * Several processes may do so at once, each takes what no other has. A turn that is started once more after that finds
  * its end in the journal.
  */
-export const prune = Effect.fnUntraced(function* (age: Duration.Duration) {
+export const prune = Effect.fnUntraced(function* (age: Duration.Duration, batch: number = most) {
   const sql = (yield* SqlClient.SqlClient).withoutTransforms()
   const some = SqlSchema.findOne({
     Request: Schema.BigIntFromString,
