@@ -4,6 +4,7 @@ import { tmpdir } from "node:os"
 import { join } from "node:path"
 import { afterAll, beforeAll, describe, expect, test } from "vitest"
 import { type RuntimeService, startRuntime } from "../../fixtures/RuntimeService.ts"
+import { compileCache } from "../../fixtures/ServiceProcess.ts"
 
 const main = join(import.meta.dirname, "../../../src/main.ts")
 
@@ -22,7 +23,7 @@ const chat = (
 ): Promise<Ended> =>
   new Promise((resolve) => {
     const child = spawn(process.execPath, [main, "chat", ...args], {
-      env: { PATH: process.env["PATH"] ?? "", NODE_COMPILE_CACHE: join(tmpdir(), "gateway-compile-cache"), ...env }
+      env: { PATH: process.env["PATH"] ?? "", NODE_COMPILE_CACHE: compileCache, ...env }
     })
     let stdout = ""
     let stderr = ""
