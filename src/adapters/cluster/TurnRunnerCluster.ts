@@ -2,6 +2,7 @@ import { Clock, Duration, Effect, Fiber, Latch, Layer, Option, References, Schem
 import { Entity } from "effect/cluster"
 import { Rpc } from "effect/rpc"
 import { Workflow, WorkflowEngine } from "effect/workflow"
+import { createHash } from "node:crypto"
 import { RunTurn } from "../../application/conversation/RunTurn.ts"
 import { untilItEnds } from "../../application/conversation/UntilItEnds.ts"
 import * as WakeUps from "../../application/conversation/WakeUps.ts"
@@ -17,6 +18,18 @@ export const TurnWorkflow = Workflow.make("Turn", {
   payload: TurnRef,
   idempotencyKey: ({ session, turn, workspace }) => JSON.stringify([workspace, session, turn])
 })
+
+/**
+ * What the library calls the execution of a turn (`TurnWorkflow.executionId`), without a detour over another thread,
+ * which takes a turn longer than the hash.
+ */
+export const executionIdOf = (turn: TurnRef): string => {
+  const { _tag: tag, idempotencyKey } = TurnWorkflow
+  return createHash("sha256")
+    .update(`${tag.length}:${tag}:${idempotencyKey(turn)}`)
+    .digest("hex")
+    .slice(0, 32)
+}
 
 /**
  * The same turn for who wants to wake it: of the same identifier, so on the same shard and process. What it is told is
@@ -50,8 +63,8 @@ export const layer = Layer.unwrap(
     const live = new Map<string, { readonly wakeUps: WakeUps.WakeUps; readonly gone: Latch.Latch }>()
 
     const start = Effect.fn("TurnRunner.start")(function* (turn: TurnRef) {
-      const starting = yield* TurnWorkflow.execute(turn, { discard: true, detached: true }).pipe(
-        Effect.provideService(WorkflowEngine.WorkflowEngine, engine),
+      const execution = { executionId: executionIdOf(turn), payload: turn, discard: true, detached: true } as const
+      const starting = yield* engine.execute(TurnWorkflow, execution).pipe(
         Effect.tapCause((cause) => Effect.logWarning("A turn could not be handed over, it will be later.", cause)),
         Effect.forkIn(scope, { startImmediately: true })
       )
@@ -59,7 +72,7 @@ export const layer = Layer.unwrap(
     })
 
     const wake = Effect.fn("TurnRunner.wake")(function* (turn: TurnRef) {
-      const id = yield* TurnWorkflow.executionId(turn)
+      const id = executionIdOf(turn)
       const here = live.get(id)
       if (here !== undefined) return yield* here.wakeUps.wake
       yield* waking(id)
