@@ -32,7 +32,8 @@ const interruptions = /^Workflow\/Turn\/[^/]+\/deferred\/Workflow\/InterruptSign
 /**
  * What tells the cluster of turns. Its tables and statements are the library's, but for those of every turn. New rows are
  * claimed by a statement that stays prepared: the library's has its shards and the time in its text, and takes longer to
- * be parsed and planned than to run. A reply is one statement instead of four, of which the first counts, and nothing is asked that is known.
+ * be parsed and planned than to run. A reply is one statement instead of four, and the first reply counts. Nothing is
+ * asked that is known.
  */
 export const layer = Layer.effect(
   MessageStorage.MessageStorage,

@@ -16,7 +16,9 @@ import cluster from "./migrations/0012_cluster.ts"
 import keptChunks from "./migrations/0013_kept_chunks.ts"
 import endsOfRemoved from "./migrations/0014_ends_of_removed.ts"
 import searchedTexts from "./migrations/0015_searched_texts.ts"
-import fewerStatements from "./migrations/0016_fewer_statements.ts"
+import trigrams from "./migrations/0016_trigrams.ts"
+import fewerStatements from "./migrations/0017_fewer_statements.ts"
+import trigramsAgain from "./migrations/0018_trigrams_again.ts"
 
 const migrate = Migrator.make({})
 
@@ -37,7 +39,9 @@ export const all = {
   "0013_kept_chunks": keptChunks,
   "0014_ends_of_removed": endsOfRemoved,
   "0015_searched_texts": searchedTexts,
-  "0016_fewer_statements": fewerStatements
+  "0016_trigrams": trigrams,
+  "0017_fewer_statements": fewerStatements,
+  "0018_trigrams_again": trigramsAgain
 }
 
 /** Those of `all` that are given. */

@@ -75,7 +75,7 @@ export const make = Effect.fnUntraced(function* (deadlines: Deadlines, { resolve
   const post = (upstream: Upstream, guard: Guard, apiKey: string | undefined, body: string) =>
     retried(guard, send(upstream, apiKey, body, wholeText))
 
-  /** Posts JSON; gives the answer once its head has come. The scope's end closes the connection unless it is of use to others. */
+  /** Posts JSON; gives the answer once its head has come. The scope's end closes the connection of an answer under way. */
   const open = (upstream: Upstream, guard: Guard, apiKey: string | undefined, body: string) =>
     retried(
       guard,

@@ -8,8 +8,8 @@ import { EventLog, type WakeUp } from "../ports/storage/EventLog.ts"
 /**
  * Those who listen to what happens in workspaces (decisions 6). Each session that somebody listens to has one reader in
  * this process, whoever they are and how many: it is woken when there are new events, reads them from the log unless
- * this process has just written them, and tells all. Nobody is waited for. Whoever asks for earlier events reads the log by himself until he has what the reader has,
- * so nothing is lost or repeated where the two meet.
+ * this process has just written them, and tells all. Nobody is waited for. Whoever asks for earlier events reads the log
+ * by himself until he has what the reader has, so nothing is lost or repeated where the two meet.
  */
 export class Listen extends Context.Service<
   Listen,

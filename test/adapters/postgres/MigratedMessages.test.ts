@@ -8,7 +8,13 @@ import { OrganizationId } from "../../../src/domain/shared/Ids.ts"
 import { emptyDatabase } from "../../fixtures/Postgres.ts"
 import { onServer } from "./Stores.ts"
 
-const { "0015_searched_texts": searchedTexts, "0016_fewer_statements": _fewerStatements, ...before } = Migrations.all
+const {
+  "0015_searched_texts": searchedTexts,
+  "0016_trigrams": _trigrams,
+  "0017_fewer_statements": _fewerStatements,
+  "0018_trigrams_again": _trigramsAgain,
+  ...before
+} = Migrations.all
 
 const workspace = OrganizationId.make("acme")
 

@@ -1,7 +1,7 @@
 import { Effect } from "effect"
 import { SqlClient } from "effect/sql"
 
-/** What every turn writes, as before, in fewer statements. */
+/** What every turn writes, as before, in half as many statements. */
 export default Effect.gen(function* () {
   const sql = yield* SqlClient.SqlClient
 
