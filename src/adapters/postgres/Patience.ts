@@ -35,7 +35,7 @@ const within =
   (patience: Patience, times: number): Patiently =>
   (statement) =>
     Duration.isFinite(patience.limit)
-      ? Effect.flatMap(Effect.forkDetach(statement), (running) => {
+      ? Effect.flatMap(Effect.forkDetach(statement, { startImmediately: true }), (running) => {
           const duration = patience.isSilent ? impatience : Duration.times(patience.limit, times)
           return Fiber.await(running).pipe(
             Effect.timeoutOrElse({

@@ -136,13 +136,13 @@ export class Exchange implements Dispatcher.DispatchHandler {
     if (this.#waiting.length > 0) return Effect.succeed(this.#take())
     if (this.failure !== undefined) return Effect.fail(this.failure)
     if (this.#ended) return Cause.done()
-    return Effect.flatMap(this.#more, () => this.pull)
+    return this.#more
   })
 
-  readonly #more = Effect.callback<void>((resume) => {
+  readonly #more = Effect.callback<ReadonlyArray<Buffer>, UpstreamFailed | Cause.Done>((resume) => {
     this.#wake = () => {
       this.#wake = undefined
-      resume(Effect.void)
+      resume(this.#waiting.length > 0 ? Effect.succeed(this.#take()) : this.pull)
     }
     this.#resume()
     return Effect.sync(() => {

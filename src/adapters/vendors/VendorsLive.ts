@@ -90,7 +90,16 @@ export const layer = (
           // The call may go on elsewhere, in the same scope.
           Effect.tapError(() => Effect.sync(() => exchange.close()))
         )
-        return Stream.concat(Stream.fromArray(first), Stream.fromPull(Effect.succeed(pull)))
+        let isFirst = true
+        return Stream.fromPull(
+          Effect.succeed(
+            Effect.suspend(() => {
+              if (!isFirst) return pull
+              isFirst = false
+              return Effect.succeed(first)
+            })
+          )
+        )
       })
 
       const stream = Effect.fnUntraced(function* (call: UpstreamCall) {

@@ -1,4 +1,4 @@
-import { Context, Effect, Layer, type Scope, Stream } from "effect"
+import { Cause, Context, Effect, Layer, Pull, type Scope, Stream } from "effect"
 import type { InsufficientCredits } from "../../domain/billing/BillingErrors.ts"
 import { affordableOutput, costOf, worstCost } from "../../domain/billing/Cost.ts"
 import type { Settlement } from "../../domain/billing/CreditHold.ts"
@@ -150,15 +150,8 @@ export class CompleteChat extends Context.Service<
           Effect.acquireRelease(begin(call), ({ meter }) => end(meter)).pipe(
             Effect.flatMap(({ meter, upstreamCall }) =>
               Effect.map(Effect.mapError(upstreams.stream(upstreamCall), withOwner(upstreamCall)), (events) =>
-                events.pipe(
-                  Stream.mapArray((batch) => {
-                    for (const event of batch) meter.add(event)
-                    return batch
-                  }),
-                  Stream.concat(
-                    Stream.fromEffect(Effect.map(end(meter), (charged): ChatEvent => ({ _tag: "Settled", ...charged })))
-                  ),
-                  Stream.tapError((error: UpstreamFailed) => logUpstream(call)(error))
+                Stream.transformPull(events, (pull) =>
+                  Effect.sync(() => metered(pull, meter, end(meter), logUpstream(call)))
                 )
               )
             ),
@@ -225,6 +218,32 @@ class Meter {
       estimated: this.#reported === undefined
     }
   }
+}
+
+type Batch<A> = readonly [A, ...Array<A>]
+
+/** The events as they come, through the meter, and at their good end `Settled`. One layer, since every token passes it. */
+const metered = (
+  pull: Pull.Pull<Batch<CompletionEvent>, UpstreamFailed>,
+  meter: Meter,
+  end: Effect.Effect<Charged>,
+  failed: (error: UpstreamFailed) => Effect.Effect<void>
+): Pull.Pull<Batch<ChatEvent>, UpstreamFailed> => {
+  let isSettled = false
+  const next = pull.pipe(
+    Effect.map((batch): Batch<ChatEvent> => {
+      for (const event of batch) meter.add(event)
+      return batch
+    }),
+    Pull.catchDone(() =>
+      Effect.map(end, (charged): Batch<ChatEvent> => {
+        isSettled = true
+        return [{ _tag: "Settled", ...charged }]
+      })
+    ),
+    Effect.tapError(failed)
+  )
+  return Effect.suspend((): Pull.Pull<Batch<ChatEvent>, UpstreamFailed> => (isSettled ? Cause.done() : next))
 }
 
 /** Says of a failure whose key it was. */
