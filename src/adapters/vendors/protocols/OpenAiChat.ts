@@ -13,6 +13,7 @@ import { InvalidRequest } from "../../../domain/completion/CompletionErrors.ts"
 import type { CompletionEvent, Delta } from "../../../domain/completion/CompletionEvent.ts"
 import { attach, detach, payloadOf } from "../../../domain/completion/Continuation.ts"
 import type { Issue } from "../../../domain/shared/Issue.ts"
+import { TextFrames } from "../framing/TextFrames.ts"
 import type { Dialect, Malformed, Protocol, StreamReader, UpstreamSaid } from "../Protocol.ts"
 import { asCount } from "./TokenCount.ts"
 
@@ -390,12 +391,15 @@ class Reader implements StreamReader {
   /** By the vendor's index, the last call that has it: which one of the answer it is, and the vendor's id of it. */
   readonly #calls = new Map<number, { readonly index: number; readonly id: string | null | undefined }>()
   #called = 0
+  readonly #texts = new TextFrames(textOnly)
 
   read(data: string): Result.Result<ReadonlyArray<CompletionEvent>, Malformed | UpstreamSaid> {
     if (data === "[DONE]") {
       this.#done = true
       return Result.succeed([])
     }
+    const known = this.#texts.read(data)
+    if (known !== undefined) return Result.succeed([{ _tag: "Delta", index: 0, content: known }])
     let json: unknown
     try {
       json = JSON.parse(data)
@@ -403,7 +407,10 @@ class Reader implements StreamReader {
       return Result.fail(malformed(`a frame of ${data.length} characters is not JSON`))
     }
     const text = textOnly(json)
-    if (text !== undefined) return Result.succeed([{ _tag: "Delta", index: 0, content: text }])
+    if (text !== undefined) {
+      this.#texts.learn(data, text)
+      return Result.succeed([{ _tag: "Delta", index: 0, content: text }])
+    }
     const failure = inBandError(json)
     if (failure !== undefined) return Result.fail(failure)
     const chunk = decodeChunk(json)
