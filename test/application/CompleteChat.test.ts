@@ -368,6 +368,34 @@ describe("CompleteChat", () => {
       }).pipe(Effect.provide(layer))
     )
 
+    it.effect("is ended once, at whatever moment the caller leaves", () =>
+      Effect.gen(function* () {
+        const organization = yield* account(rich)
+        const watch = yield* LedgerWatch
+        yield* behave({ events: sending(delta("one "), delta("two ")) })
+        const { stream } = yield* CompleteChat
+        // As an answer is written: by a child of the request, whose scope closes first.
+        const answered = Effect.scoped(
+          Effect.gen(function* () {
+            const events = yield* stream(call(organization))
+            const writing = yield* Effect.forkChild(Stream.runDrain(events), { startImmediately: true })
+            yield* Fiber.await(writing)
+          })
+        )
+        let moments = 0
+        for (let isOver = false; !isOver; moments++) {
+          const reader = yield* Effect.forkChild(answered, { startImmediately: true })
+          for (let moment = 0; moment < moments; moment++) yield* Effect.yieldNow
+          yield* Fiber.interrupt(reader)
+          isOver = Exit.isSuccess(yield* Fiber.await(reader))
+        }
+        assert.isAbove(moments, 4)
+        const ended = [...watch.settled.map(({ holdId }) => holdId), ...watch.released]
+        assert.strictEqual(new Set(ended).size, ended.length)
+        assert.isAbove(watch.settled.length, 1)
+      }).pipe(Effect.provide(layer))
+    )
+
     it.effect("costs nothing when the caller leaves before the first event", () =>
       Effect.gen(function* () {
         const organization = yield* account(rich)

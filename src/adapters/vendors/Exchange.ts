@@ -140,6 +140,8 @@ export class Exchange implements Dispatcher.DispatchHandler {
   })
 
   readonly #more = Effect.callback<ReadonlyArray<Buffer>, UpstreamFailed | Cause.Done>((resume) => {
+    // A fiber may give way to others after it looked.
+    if (this.#ended || this.failure !== undefined || this.#waiting.length > 0) return resume(this.pull)
     this.#wake = () => {
       this.#wake = undefined
       resume(this.#waiting.length > 0 ? Effect.succeed(this.#take()) : this.pull)

@@ -1,4 +1,4 @@
-import { Cause, Context, Effect, Layer, Pull, type Scope, Stream } from "effect"
+import { Cause, Context, Deferred, Effect, Layer, Pull, type Scope, Stream } from "effect"
 import type { InsufficientCredits } from "../../domain/billing/BillingErrors.ts"
 import { affordableOutput, costOf, worstCost } from "../../domain/billing/Cost.ts"
 import type { Settlement } from "../../domain/billing/CreditHold.ts"
@@ -105,17 +105,15 @@ export class CompleteChat extends Context.Service<
         return { meter, upstreamCall }
       })
 
-      /** Ends the hold, once, by what the meter has seen. */
-      const end = Effect.fnUntraced(function* (meter: Meter) {
-        if (meter.ended !== undefined) return meter.ended
+      /** Ends the hold by what the meter has seen. */
+      const settle = Effect.fnUntraced(function* (meter: Meter): Effect.fn.Return<Charged> {
         const { settlement } = meter
         if (settlement === null) {
           yield* keeper.release(meter.holdId)
-          return (meter.ended = { usage: none, cost: zero })
+          return { usage: none, cost: zero }
         }
         const { cost, usage } = settlement
         const charged = yield* keeper.settle(settlement)
-        meter.ended = { usage, cost: charged }
         if (charged < cost) {
           yield* Effect.logWarning("A request was charged less than it cost.", {
             requestId: meter.requestId,
@@ -124,8 +122,18 @@ export class CompleteChat extends Context.Service<
             ...usage
           })
         }
-        return meter.ended
-      }, Effect.uninterruptible)
+        return { usage, cost: charged }
+      })
+
+      /** Does so once: a caller who leaves while the stream's end is settled waits for that. */
+      const end = (meter: Meter): Effect.Effect<Charged> =>
+        Effect.uninterruptible(
+          Effect.suspend(() => {
+            if (meter.ending !== undefined) return Deferred.await(meter.ending)
+            const ending = (meter.ending = Deferred.makeUnsafe<Charged>())
+            return Effect.onExit(settle(meter), (exit) => Effect.sync(() => Deferred.doneUnsafe(ending, exit)))
+          })
+        )
 
       const complete = (call: ChatCall) =>
         spanned(
@@ -175,7 +183,7 @@ class Meter {
   #reported: Usage | undefined
   /** Of the input alone, from vendors that tell it before they answer. */
   #reportedInput: Usage | undefined
-  ended: Charged | undefined
+  ending: Deferred.Deferred<Charged> | undefined
 
   constructor(
     holdId: HoldId,
