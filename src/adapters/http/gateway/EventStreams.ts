@@ -57,7 +57,7 @@ export interface Recorder {
 interface Open {
   readonly response: Outlet
   lastPiece: number
-  forwarding: Fiber.Fiber<void, UpstreamFailed> | undefined
+  readonly forwarding: Fiber.Fiber<void, UpstreamFailed>
 }
 
 /** Event streams to clients (section 6, decisions 2), with the pings of silent ones and the end of all at a shutdown. */
@@ -83,7 +83,6 @@ export class EventStreams extends Context.Service<
     EventStreams,
     Effect.gen(function* () {
       const drain = yield* Drain
-      const clock = yield* Clock.Clock
       const open = new Set<Open>()
 
       /** A reader with a full buffer needs no sign of life. */
@@ -103,7 +102,7 @@ export class EventStreams extends Context.Service<
       yield* Deferred.await(drain.deadline).pipe(
         Effect.andThen(
           Effect.sync(() => {
-            for (const { forwarding } of open) forwarding?.interruptUnsafe()
+            for (const { forwarding } of open) forwarding.interruptUnsafe()
           })
         ),
         Effect.forkScoped
@@ -125,19 +124,18 @@ export class EventStreams extends Context.Service<
           ...(drain.isClosing() ? { connection: "close" } : {})
         })
 
-        const stream: Open = { response, lastPiece: clock.currentTimeMillisUnsafe(), forwarding: undefined }
         const forwarding = yield* Effect.forkChild(
           Stream.runForEachArray(events, (batch) => {
             const text = writer.write(batch)
             if (text === "") return Effect.void
             recorder?.add(text)
-            stream.lastPiece = clock.currentTimeMillisUnsafe()
-            return response.write(text) ? Effect.void : drained(response)
-          }),
-          // What the head waited for is there already: it goes out with the head.
-          { startImmediately: true }
+            return Effect.flatMap(Clock.currentTimeMillis, (now) => {
+              stream.lastPiece = now
+              return response.write(text) ? Effect.void : drained(response)
+            })
+          })
         )
-        stream.forwarding = forwarding
+        const stream: Open = { response, lastPiece: yield* Clock.currentTimeMillis, forwarding }
         open.add(stream)
         const exit = yield* Effect.onExit(Fiber.await(forwarding), () => Effect.sync(() => open.delete(stream)))
         const last = yield* lastPiece(writer, exit, state.id)
