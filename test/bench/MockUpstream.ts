@@ -5,7 +5,7 @@
  * `GET /visits` lists the requests of `bench-paced` and `bench-stalled` by their markers, and when a client left early.
  */
 import { createServer, type ServerResponse } from "node:http"
-import { completionsPath, frameCount as framesOfStreams, frameGap } from "./Workload.ts"
+import { completionsPath, frameCount as framesOfStreams, frameGap, thinkingTime } from "./Workload.ts"
 
 interface ChatBody {
   readonly model: string
@@ -56,6 +56,7 @@ const renderStream = (model: string, includeUsage: boolean, frameCount = framesO
 
 const streams = {
   "bench-burst": [renderStream("bench-burst", false), renderStream("bench-burst", true)],
+  "bench-late": [renderStream("bench-late", false), renderStream("bench-late", true)],
   "bench-paced": [renderStream("bench-paced", false), renderStream("bench-paced", true)],
   "bench-turn": [renderStream("bench-turn", false, 3), renderStream("bench-turn", true, 3)]
 } as const
@@ -77,26 +78,32 @@ const pick = (model: keyof typeof streams, body: ChatBody) =>
  * Each frame is an HTTP chunk of its own, as real upstreams send them; those written in one turn leave
  * in one write to the socket.
  */
-const burst = (response: ServerResponse, model: "bench-burst" | "bench-turn", body: ChatBody) => {
+const burst = (response: ServerResponse, model: Exclude<keyof typeof streams, "bench-paced">, body: ChatBody) => {
   const { frames, end } = pick(model, body)
   response.writeHead(200, streamHeaders)
   for (const one of frames) response.write(one)
   response.end(end)
 }
 
+/**
+ * Each frame is due at a time counted from the first. Intervals would drift: streams whose timers once fell into one
+ * turn of the loop would stay together and end in waves, which those of a vendor's many customers do not.
+ */
 const paced = (response: ServerResponse, body: ChatBody) => {
   const { frames, end } = pick("bench-paced", body)
   const pending = frames.values()
   noteVisit(response, body)
   response.writeHead(200, streamHeaders)
+  let due = performance.now()
   const send = () => {
     const next = pending.next()
-    if (!next.done) return void response.write(next.value)
-    clearInterval(timer)
-    response.end(end)
+    if (next.done) return void response.end(end)
+    response.write(next.value)
+    due += frameGap
+    timer = setTimeout(send, Math.max(0, due - performance.now()))
   }
-  const timer = setInterval(send, frameGap)
-  response.once("close", () => clearInterval(timer))
+  let timer: NodeJS.Timeout | undefined
+  response.once("close", () => clearTimeout(timer))
   send()
 }
 
@@ -108,6 +115,8 @@ const answer = (response: ServerResponse, body: ChatBody) => {
     case "bench-burst":
     case "bench-turn":
       return burst(response, body.model, body)
+    case "bench-late":
+      return setTimeout(() => burst(response, "bench-late", body), thinkingTime)
     case "bench-paced":
       return paced(response, body)
     case "bench-stalled":

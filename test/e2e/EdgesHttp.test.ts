@@ -429,6 +429,47 @@ describe("the edges of HTTP", () => {
       expect(replies.map(({ status }) => status)).toEqual([404, 200, 400, 200])
     })
 
+    describe("of a stream", () => {
+      const said = "Grüße, 你好 🙂, an end"
+      const stream = JSON.stringify({ model: "echo", stream: true, messages: [{ role: "user", content: said }] })
+      const asked = (version: string) =>
+        `POST ${chat} HTTP/${version}\r\nHost: x\r\nAuthorization: ${bearer}\r\nContent-Length: ${Buffer.byteLength(stream)}\r\n\r\n${stream}`
+
+      const contentOf = (events: string) =>
+        Array.from(events.matchAll(/"content":("(?:[^"\\]|\\.)*")/g), ([, content = ""]) => String(JSON.parse(content)))
+
+      test("gets chunks of as many bytes as they say, and the next answer after them", async () => {
+        const next = `GET /v1/nothing HTTP/1.1\r\nHost: x\r\n${close}\r\n`
+        const sent = Buffer.from(await raw(asked("1.1") + asked("1.1") + next))
+        let at = 0
+        const upTo = (end: string) => {
+          const from = at
+          at = sent.indexOf(end, from) + end.length
+          return sent.toString("utf8", from, at - end.length)
+        }
+        for (let answer = 0; answer < 2; answer++) {
+          expect(upTo("\r\n\r\n")).toMatch(/^HTTP\/1\.1 200 OK\r\n[^]*transfer-encoding: chunked/i)
+          let events = ""
+          for (let length = -1; length !== 0;) {
+            length = Number.parseInt(upTo("\r\n"), 16)
+            events += sent.toString("utf8", at, at + length)
+            at += length
+            expect(upTo("\r\n")).toBe("")
+          }
+          expect(contentOf(events).join("")).toContain(said)
+          expect(events.endsWith("data: [DONE]\n\n")).toBe(true)
+        }
+        expect(upTo("\r\n")).toBe("HTTP/1.1 404 Not Found")
+      })
+
+      test("of version 1.0 gets it as it is, until the connection ends", async () => {
+        const [reply] = repliesIn(await raw(asked("1.0")))
+        expect(reply?.headers.has("transfer-encoding")).toBe(false)
+        expect(reply?.text).toMatch(/^data: \{[^]*\n\ndata: \[DONE\]\n\n$/)
+        expect(contentOf(reply?.text ?? "").join("")).toContain(said)
+      })
+    })
+
     test.each(["h2c", "websocket", "TLS/1.0"])("offers to speak %s instead", async (protocol) => {
       const offer = `Connection: Upgrade\r\nUpgrade: ${protocol}\r\n`
       const chunks = `${body.length.toString(16)}\r\n${body}\r\n0\r\n\r\n`

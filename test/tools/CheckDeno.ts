@@ -6,7 +6,7 @@ import { tmpdir } from "node:os"
 import { join, resolve } from "node:path"
 import { setTimeout as sleep } from "node:timers/promises"
 
-/** `npm run check:deno`: the service, embedded, starts under Deno with no change and completes one chat. */
+/** `npm run check:deno`: the service, embedded, starts under Deno with no change, completes one chat and streams one. */
 const root = resolve(import.meta.dirname, "../..")
 
 /** Includes the download of Deno on a machine that has never run it. */
@@ -74,15 +74,21 @@ try {
       () => undefined
     )
   )
-  const response = await fetch(`http://127.0.0.1:${port}/v1/chat/completions`, {
-    method: "POST",
-    headers: { authorization: `Bearer ${key}`, "content-type": "application/json" },
-    body: JSON.stringify({ model: "echo", messages: [{ role: "user", content: "Hello from Deno" }] }),
-    signal: patience
-  })
-  const body = await response.text()
-  if (response.status !== 200 || !/"content":\s*"[^"]/.test(body)) throw new Error(`${response.status}: ${body}`)
-  console.log("ok deno: the service completed a chat")
+  const complete = async (request: object) => {
+    const response = await fetch(`http://127.0.0.1:${port}/v1/chat/completions`, {
+      method: "POST",
+      headers: { authorization: `Bearer ${key}`, "content-type": "application/json" },
+      body: JSON.stringify({ model: "echo", messages: [{ role: "user", content: "Hello from Deno" }], ...request }),
+      signal: patience
+    })
+    const body = await response.text()
+    if (response.status !== 200 || !/"content":\s*"[^"]/.test(body)) throw new Error(`${response.status}: ${body}`)
+    return body
+  }
+  await complete({})
+  const events = await complete({ stream: true })
+  if (!/^data: \{[^]*\}\n\ndata: \[DONE\]\n\n$/.test(events)) throw new Error(`no event stream: ${events}`)
+  console.log("ok deno: the service completed a chat, and streamed one")
 } catch (error) {
   console.error(output)
   console.error("FAILED deno:", error)

@@ -131,22 +131,22 @@ export class Exchange implements Dispatcher.DispatchHandler {
     this.#timer = setTimeout(() => this.#controller?.abort(abandoned), mostLinger)
   }
 
-  /** What has arrived since the last pull, at least one piece; what came before a failure is given first. */
-  readonly pull: Effect.Effect<ReadonlyArray<Buffer>, UpstreamFailed | Cause.Done> = Effect.suspend(() => {
-    if (this.#waiting.length > 0) return Effect.succeed(this.#take())
-    if (this.failure !== undefined) return Effect.fail(this.failure)
-    if (this.#ended) return Cause.done()
-    return this.#more
-  })
-
-  readonly #more = Effect.callback<ReadonlyArray<Buffer>, UpstreamFailed | Cause.Done>((resume) => {
-    // A fiber may give way to others after it looked.
-    if (this.#ended || this.failure !== undefined || this.#waiting.length > 0) return resume(this.pull)
-    this.#wake = () => {
+  /**
+   * What has arrived since the last pull, at least one piece; what came before a failure is given first. One suspension,
+   * since every token passes here.
+   */
+  readonly pull = Effect.callback<ReadonlyArray<Buffer>, UpstreamFailed | Cause.Done>((resume) => {
+    const give = () => {
       this.#wake = undefined
-      resume(this.#waiting.length > 0 ? Effect.succeed(this.#take()) : this.pull)
+      if (this.#waiting.length > 0) resume(Effect.succeed(this.#take()))
+      else if (this.failure !== undefined) resume(Effect.fail(this.failure))
+      else if (this.#ended) resume(Cause.done())
+      else {
+        this.#wake = give
+        this.#resume()
+      }
     }
-    this.#resume()
+    give()
     return Effect.sync(() => {
       this.#wake = undefined
     })

@@ -234,16 +234,21 @@ const events = (
     return events
   }
 
-  const some = Pull.catchDone(Effect.map(answer.pull, take), () => Effect.sync(last))
+  const give = (events: Array<CompletionEvent>): typeof next =>
+    Array.isArrayNonEmpty(events) ? Effect.succeed(events) : next
+
+  const some: typeof next = Pull.matchEffect(answer.pull, {
+    onSuccess: (chunks) => give(take(chunks)),
+    onDone: () => give(last()),
+    onFailure: Effect.failCause
+  })
 
   const next: Pull.Pull<readonly [CompletionEvent, ...Array<CompletionEvent>], UpstreamFailed> = Effect.suspend(() => {
     if (failure !== undefined) return Effect.fail(failure)
     if (ended) return Cause.done()
-    const isDone = reader.isDone()
-    if (isDone) answer.complete()
-    return Effect.flatMap(isDone ? Effect.sync(last) : some, (events) =>
-      Array.isArrayNonEmpty(events) ? Effect.succeed(events) : next
-    )
+    if (!reader.isDone()) return some
+    answer.complete()
+    return give(last())
   })
   return next
 }

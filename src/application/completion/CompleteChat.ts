@@ -238,19 +238,18 @@ const metered = (
   failed: (error: UpstreamFailed) => Effect.Effect<void>
 ): Pull.Pull<Batch<ChatEvent>, UpstreamFailed> => {
   let isSettled = false
-  const next = pull.pipe(
-    Effect.map((batch): Batch<ChatEvent> => {
+  const next = Pull.matchEffect(pull, {
+    onSuccess: (batch): Effect.Effect<Batch<ChatEvent>> => {
       for (const event of batch) meter.add(event)
-      return batch
-    }),
-    Pull.catchDone(() =>
+      return Effect.succeed(batch)
+    },
+    onDone: () =>
       Effect.map(end, (charged): Batch<ChatEvent> => {
         isSettled = true
         return [{ _tag: "Settled", ...charged }]
-      })
-    ),
-    Effect.tapError(failed)
-  )
+      }),
+    onFailure: (cause) => Effect.tapError(Effect.failCause(cause), failed)
+  })
   return Effect.suspend((): Pull.Pull<Batch<ChatEvent>, UpstreamFailed> => (isSettled ? Cause.done() : next))
 }
 

@@ -16,6 +16,7 @@ import { turns } from "./Turns.ts"
 const cells = {
   json: ({ contenders, database }: Field, bounds: Bounds) => throughput("bench-json", contenders, database, bounds),
   burst: ({ contenders, database }: Field, bounds: Bounds) => throughput("bench-burst", contenders, database, bounds),
+  late: ({ contenders, database }: Field, bounds: Bounds) => throughput("bench-late", contenders, database, bounds),
   paced: ({ contenders, database }: Field, bounds: Bounds) => throughput("bench-paced", contenders, database, bounds),
   "first-byte-1": ({ contenders }: Field, bounds: Bounds) => firstByte("first-byte-1", contenders, bounds),
   "first-byte-64": ({ contenders }: Field, bounds: Bounds) => firstByte("first-byte-64", contenders, bounds),

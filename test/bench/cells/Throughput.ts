@@ -51,6 +51,7 @@ const metricsOf = {
     postgres: "json.postgres"
   },
   "bench-burst": { rate: "burst", cpu: "burst.cpu", postgres: "burst.postgres" },
+  "bench-late": { rate: "late", cpu: "late.cpu" },
   "bench-paced": { rate: "paced", cpu: "paced.cpu" }
 } as const satisfies Partial<Record<BenchModel, Record<string, Metric>>>
 

@@ -41,7 +41,7 @@ const isRight = (model: BenchModel, text: string) =>
 
 /** A contender that drops or cuts what it forwards would win every load: each model is checked once before any. */
 export const checkAnswers = Effect.fn("checkAnswers")(function* (contender: Contender) {
-  for (const model of ["bench-json", "bench-burst", "bench-paced"] as const) {
+  for (const model of ["bench-json", "bench-burst", "bench-late", "bench-paced"] as const) {
     const text = yield* fetchText(`${contender.origin}${completionsPath}`, {
       method: "POST",
       headers: { ...contender.headers, "content-type": "application/json" },

@@ -10,6 +10,8 @@ export const metrics = {
   burst: "53 frames at once, streams/s",
   "burst.cpu": "53 frames at once, CPU per stream, µs",
   "burst.postgres": "53 frames at once, CPU of Postgres per stream, µs",
+  late: "53 frames at once after 20 ms, streams/s",
+  "late.cpu": "53 frames at once after 20 ms, CPU per stream, µs",
   paced: "53 frames, 20 ms apart, streams/s",
   "paced.cpu": "53 frames, 20 ms apart, CPU per stream, µs",
   "first-byte-1": "first byte, 1 connection, median ms",

@@ -31,6 +31,7 @@ export const verdicts = (of: Medians): ReadonlyArray<Verdict> => [
   atLeast("JSON, to Portkey", 4, "", ratio(of("json", "gateway"), of("json", "portkey"))),
   atLeast("53 frames at once, to nginx", 0.4, "", ratio(of("burst", "gateway"), of("burst", "nginx"))),
   atLeast("53 frames at once, to Portkey", 6, "", ratio(of("burst", "gateway"), of("burst", "portkey"))),
+  atLeast("53 frames after 20 ms, to nginx", 0.95, "", ratio(of("late", "gateway"), of("late", "nginx"))),
   atLeast("53 frames 20 ms apart, to nginx", 0.95, "", ratio(of("paced", "gateway"), of("paced", "nginx"))),
   atMost(
     "added time to first byte over direct, 1 connection",

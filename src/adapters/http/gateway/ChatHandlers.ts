@@ -7,9 +7,10 @@ import { InvalidRequest } from "../../../domain/completion/CompletionErrors.ts"
 import { requestIssues } from "../../../domain/completion/RequestIssues.ts"
 import * as JsonBody from "../edge/JsonBody.ts"
 import { type Answer, completionToWire } from "./ChatWire.ts"
-import { EventStreams, outletOf, type Recorder } from "./EventStreams.ts"
+import { EventStreams, type Recorder } from "./EventStreams.ts"
 import type { Admitted, Handler } from "./Gate.ts"
 import { idempotency, keyed, recorded } from "./Idempotency.ts"
+import { outletOf } from "./Outlet.ts"
 
 type Completed = Effect.Success<ReturnType<CompleteChat["Service"]["complete"]>>
 type Events = Effect.Success<ReturnType<CompleteChat["Service"]["stream"]>>

@@ -1,7 +1,5 @@
-import * as NodeHttpServerRequest from "@effect/platform-node/NodeHttpServerRequest"
 import { Cause, Clock, Context, Deferred, Duration, Effect, Exit, Fiber, Layer, Option, Schedule, Stream } from "effect"
-import { type HttpServerRequest, HttpServerResponse } from "effect/http"
-import { ServerResponse } from "node:http"
+import { HttpServerResponse } from "effect/http"
 import type { ChatEvent } from "../../../application/completion/CompleteChat.ts"
 import { ServiceStopping, type UpstreamFailed } from "../../../domain/completion/CompletionErrors.ts"
 import type { Delta } from "../../../domain/completion/CompletionEvent.ts"
@@ -10,6 +8,7 @@ import type { RequestState } from "../edge/RequestState.ts"
 import { UnexpectedFailure } from "../edge/RouteErrors.ts"
 import { type Answer, chunkHead, deltaToWire, usageToWire } from "./ChatWire.ts"
 import { envelopeOf, type GatewayFailure } from "./GatewayEnvelope.ts"
+import type { Outlet } from "./Outlet.ts"
 
 /** After so long a silence a comment shows proxies and clients that the stream lives. */
 const silence = Duration.seconds(15)
@@ -24,24 +23,6 @@ export const streamHeaders = {
   "content-type": "text/event-stream",
   "cache-control": "no-cache",
   "x-accel-buffering": "no"
-}
-
-/** What of Node's response a stream is written to. */
-export interface Outlet {
-  readonly writableNeedDrain: boolean
-  readonly writeHead: (status: number, headers: Record<string, string>) => unknown
-  readonly write: (text: string) => boolean
-  readonly end: (text: string) => unknown
-  readonly once: (event: "drain", listener: () => void) => unknown
-  readonly off: (event: "drain", listener: () => void) => unknown
-  readonly destroy: () => unknown
-}
-
-/** Where the answer to a request is written. The service speaks HTTP/1.1 only. */
-export const outletOf = (request: HttpServerRequest.HttpServerRequest): Outlet => {
-  const response = NodeHttpServerRequest.toServerResponse(request)
-  if (response instanceof ServerResponse) return response
-  throw new TypeError("an event stream needs a response of HTTP/1.1")
 }
 
 /** Is told what a client is sent of a stream, without the pings. */
@@ -82,6 +63,7 @@ export class EventStreams extends Context.Service<
   static readonly layer = Layer.effect(
     EventStreams,
     Effect.gen(function* () {
+      const clock = yield* Clock.Clock
       const drain = yield* Drain
       const open = new Set<Open>()
 
@@ -129,13 +111,11 @@ export class EventStreams extends Context.Service<
             const text = writer.write(batch)
             if (text === "") return Effect.void
             recorder?.add(text)
-            return Effect.flatMap(Clock.currentTimeMillis, (now) => {
-              stream.lastPiece = now
-              return response.write(text) ? Effect.void : drained(response)
-            })
+            stream.lastPiece = clock.currentTimeMillisUnsafe()
+            return response.write(text) ? Effect.void : drained(response)
           })
         )
-        const stream: Open = { response, lastPiece: yield* Clock.currentTimeMillis, forwarding }
+        const stream: Open = { response, lastPiece: clock.currentTimeMillisUnsafe(), forwarding }
         open.add(stream)
         const exit = yield* Effect.onExit(Fiber.await(forwarding), () => Effect.sync(() => open.delete(stream)))
         const last = yield* lastPiece(writer, exit, state.id)
