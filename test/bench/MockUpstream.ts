@@ -86,8 +86,9 @@ const burst = (response: ServerResponse, model: Exclude<keyof typeof streams, "b
 }
 
 /**
- * Each frame is due at a time counted from the first. Intervals would drift: streams whose timers once fell into one
- * turn of the loop would stay together and end in waves, which those of a vendor's many customers do not.
+ * Each frame is due at a time counted from the first. Intervals would drift: what one frame is late by, the rest of the
+ * stream would be, and streams whose timers once fell into one turn of the loop would stay together and end in waves,
+ * which those of a vendor's many customers do not.
  */
 const paced = (response: ServerResponse, body: ChatBody) => {
   const { frames, end } = pick("bench-paced", body)

@@ -438,7 +438,7 @@ describe("the edges of HTTP", () => {
       const contentOf = (events: string) =>
         Array.from(events.matchAll(/"content":("(?:[^"\\]|\\.)*")/g), ([, content = ""]) => String(JSON.parse(content)))
 
-      test("gets chunks of as many bytes as they say, and the next answer after them", async () => {
+      test("asks for chunks: they have as many bytes as they say, and the next answer follows them", async () => {
         const next = `GET /v1/nothing HTTP/1.1\r\nHost: x\r\n${close}\r\n`
         const sent = Buffer.from(await raw(asked("1.1") + asked("1.1") + next))
         let at = 0
@@ -462,7 +462,7 @@ describe("the edges of HTTP", () => {
         expect(upTo("\r\n")).toBe("HTTP/1.1 404 Not Found")
       })
 
-      test("of version 1.0 gets it as it is, until the connection ends", async () => {
+      test("is of version 1.0: it gets the stream as it is, until the connection ends", async () => {
         const [reply] = repliesIn(await raw(asked("1.0")))
         expect(reply?.headers.has("transfer-encoding")).toBe(false)
         expect(reply?.text).toMatch(/^data: \{[^]*\n\ndata: \[DONE\]\n\n$/)

@@ -132,8 +132,8 @@ export class Exchange implements Dispatcher.DispatchHandler {
   }
 
   /**
-   * What has arrived since the last pull, at least one piece; what came before a failure is given first. One suspension,
-   * since every token passes here.
+   * What has arrived since the last pull, at least one piece; what came before a failure is given first. One
+   * suspension at most, since every token passes here.
    */
   readonly pull = Effect.callback<ReadonlyArray<Buffer>, UpstreamFailed | Cause.Done>((resume) => {
     const give = () => {

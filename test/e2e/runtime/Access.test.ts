@@ -125,6 +125,29 @@ describe.each(stores)("the way into the runtime, on $store", ({ options }) => {
     const other = await mine("GET", "/api/memory", undefined, { headers: { origin: "https://evil.example.com" } })
     expect(other.headers.get("access-control-allow-origin")).toBeNull()
   })
+
+  test("so may pages that read streams", async () => {
+    const { keys, mine, service } = runtime
+    const origin = "https://app.example.com"
+    const chat = await mine(
+      "POST",
+      "/v1/chat/completions",
+      { model: "echo", stream: true, messages: [{ role: "user", content: "Hi" }] },
+      { headers: { origin } }
+    )
+    expect(chat.text).toMatch(/\[DONE\]/u)
+    expect(chat.headers.get("access-control-allow-origin")).toBe(origin)
+    expect(chat.headers.get("access-control-expose-headers")).toMatch(/x-request-id/u)
+
+    expect((await mine("POST", "/api/sessions", { sessionId: "heard" })).status).toBe(201)
+    const leaving = new AbortController()
+    const events = await fetch(`${service.baseUrl}/api/sessions/heard/events`, {
+      headers: { authorization: `Bearer ${keys.mine}`, origin },
+      signal: leaving.signal
+    })
+    leaving.abort()
+    expect([events.status, events.headers.get("access-control-allow-origin")]).toEqual([200, origin])
+  })
 })
 
 describe("open to its own machine", () => {

@@ -126,7 +126,8 @@ export const edge = <R>(
       const given = source.headers["x-request-id"]
       const state = new RequestState(
         typeof given === "string" && acceptableId.test(given) ? given : yield* ids.next,
-        yield* Clock.currentTimeMillis
+        yield* Clock.currentTimeMillis,
+        request.headers["origin"] === undefined ? undefined : corsHeaders(allows, request)
       )
       const path = pathOf(request.url)
       const fiber = yield* Effect.fiber
@@ -158,7 +159,6 @@ export const edge = <R>(
       state.status = answer.status
       return HttpServerResponse.setHeaders(answer, {
         ...state.headers,
-        ...(request.headers["origin"] === undefined ? {} : corsHeaders(allows, request)),
         ...(drain.isClosing() ? { connection: "close" } : {})
       })
     })

@@ -20,18 +20,22 @@ export class RequestState {
   model: string | undefined
   /** Of the answer, once there is one. */
   status = 500
+  readonly #forPages: Readonly<Record<string, string>>
 
-  constructor(id: string, started: number) {
+  /** `forPages`: the headers by which a page of another origin may read the answer. */
+  constructor(id: string, started: number, forPages: Readonly<Record<string, string>> = {}) {
     this.id = id
     this.started = started
+    this.#forPages = forPages
   }
 
   /** What every answer says beside itself: the request's id, and the account's rate window where one applies. */
   get headers(): Record<string, string> {
     return this.rate === undefined
-      ? { "x-request-id": this.id }
+      ? { "x-request-id": this.id, ...this.#forPages }
       : {
           "x-request-id": this.id,
+          ...this.#forPages,
           "ratelimit-limit": String(this.rate.limit),
           "ratelimit-remaining": String(this.rate.remaining),
           "ratelimit-reset": String(this.rate.resetSeconds)

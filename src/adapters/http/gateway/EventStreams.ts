@@ -153,6 +153,8 @@ const lastPiece = (
 const drained = (response: Outlet): Effect.Effect<void> =>
   Effect.callback<void>((resume) => {
     const go = () => resume(Effect.void)
+    // A fiber may give way to others after it wrote.
+    if (!response.writableNeedDrain) return go()
     response.once("drain", go)
     return Effect.sync(() => response.off("drain", go))
   }).pipe(

@@ -2,7 +2,7 @@ import * as NodeHttpServerRequest from "@effect/platform-node/NodeHttpServerRequ
 import type { HttpServerRequest } from "effect/http"
 import { ServerResponse } from "node:http"
 
-/** What of Node's response a stream is written to. */
+/** Where a stream is written. No text is empty. */
 export interface Outlet {
   readonly writableNeedDrain: boolean
   readonly writeHead: (status: number, headers: Record<string, string>) => unknown
@@ -13,17 +13,17 @@ export interface Outlet {
   readonly destroy: () => unknown
 }
 
-/** Where the answer to a request is written. The service speaks HTTP/1.1 only. */
+/** Where the answer to a request is written. The service does not speak HTTP/2. */
 export const outletOf = (request: HttpServerRequest.HttpServerRequest): Outlet => {
   const response = NodeHttpServerRequest.toServerResponse(request)
-  if (response instanceof ServerResponse) return new Chunks(response)
-  throw new TypeError("an event stream needs a response of HTTP/1.1")
+  if (response instanceof ServerResponse) return new Chunked(response)
+  throw new TypeError("an event stream needs a response of Node's own HTTP")
 }
 
-/** A chunked body whose chunks leave in one piece each. Node makes four of a chunk, and every token is one. */
-class Chunks implements Outlet {
+/** A body whose HTTP chunks are framed here, to leave in one piece each. Node makes four of a chunk, and a token is one. */
+class Chunked implements Outlet {
   readonly #response: ServerResponse
-  /** Not for clients of HTTP/1.0: to them the end of the connection is the end of the body. */
+  /** As a rule not for clients of HTTP/1.0: to them the end of the connection is the end of the body. */
   #isChunked = false
 
   constructor(response: ServerResponse) {
@@ -42,11 +42,11 @@ class Chunks implements Outlet {
   }
 
   write(text: string): boolean {
-    return this.#response.write(this.#chunk(text))
+    return this.#response.write(this.#framed(text))
   }
 
   end(text: string): void {
-    this.#response.end(this.#isChunked ? `${this.#chunk(text)}0\r\n\r\n` : text)
+    this.#response.end(this.#isChunked ? `${this.#framed(text)}0\r\n\r\n` : text)
   }
 
   once(event: "drain", listener: () => void): void {
@@ -61,7 +61,7 @@ class Chunks implements Outlet {
     this.#response.destroy()
   }
 
-  #chunk(text: string): string {
+  #framed(text: string): string {
     return this.#isChunked ? `${Buffer.byteLength(text).toString(16)}\r\n${text}\r\n` : text
   }
 }

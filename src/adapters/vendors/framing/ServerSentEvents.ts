@@ -9,7 +9,7 @@ const none: ReadonlyArray<string> = []
  */
 export class ServerSentEvents {
   readonly #decoder = new TextDecoder()
-  /** Whether the decoder has begun, and holds no half of a character. */
+  /** Whether the decoder has seen the beginning, where it drops a byte order mark, and holds no half of a character. */
   #isClear = false
   /** The line under way. */
   #rest = ""
