@@ -29,7 +29,10 @@ export class RequestState {
     this.#forPages = forPages
   }
 
-  /** What every answer says beside itself: the request's id, and the account's rate window where one applies. */
+  /**
+   * What every answer says beside itself, streams included, which write their heads on their own: the request's id, what
+   * a page of another origin needs, and the account's rate window where one applies.
+   */
   get headers(): Record<string, string> {
     return this.rate === undefined
       ? { "x-request-id": this.id, ...this.#forPages }
