@@ -1,8 +1,8 @@
 /** How many forms of frames are learned in one stream. Some vendors pad every frame with something else. */
 const mostForms = 3
 
-/** A JSON string that says what it looks like. */
-const plain = /^"[^"\\\p{Cc}]*"$/u
+/** What stands between the quotes of a JSON string that says what it looks like. */
+const plain = /^[^"\\\p{Cc}]*$/u
 
 /** What stands before the text, as compact and as spaced writers have it. */
 const fields = ['"content":', '"content": ']
@@ -15,6 +15,7 @@ const probe = "\u0001"
  */
 export class TextFrames {
   readonly #textOf: (json: unknown) => string | undefined
+  /** Up to the text, its quote included; empty before a form is learned. */
   #before = ""
   #after = ""
   #left = mostForms
@@ -25,9 +26,13 @@ export class TextFrames {
 
   /** The text of a frame that differs from a learned one in nothing else; undefined for any other. */
   read(frame: string): string | undefined {
-    if (this.#before === "" || !frame.startsWith(this.#before) || !frame.endsWith(this.#after)) return undefined
-    const literal = frame.slice(this.#before.length, frame.length - this.#after.length)
-    return plain.test(literal) ? literal.slice(1, -1) : undefined
+    const start = this.#before.length
+    const end = frame.length - this.#after.length
+    if (start === 0 || end < start) return undefined
+    // Slices are compared as memory, many units at a time; `startsWith` takes one by one, and several times as long.
+    if (frame.slice(0, start) !== this.#before || frame.slice(end) !== this.#after) return undefined
+    const text = frame.slice(start, end)
+    return plain.test(text) ? text : undefined
   }
 
   /** Learns from a frame of this text. What surrounds the text counts as its form when another text there is read as such. */
@@ -41,7 +46,7 @@ export class TextFrames {
     const before = frame.slice(0, at)
     const after = frame.slice(at + literal.length)
     if (this.#textOf(JSON.parse(before + JSON.stringify(probe) + after)) !== probe) return
-    this.#before = before
-    this.#after = after
+    this.#before = `${before}"`
+    this.#after = `"${after}`
   }
 }
