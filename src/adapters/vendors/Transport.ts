@@ -1,4 +1,4 @@
-import { Effect, Random } from "effect"
+import { Effect, Random, Scope } from "effect"
 import { isIP } from "node:net"
 import { Agent, buildConnector } from "undici"
 import type { Egress } from "../../application/ports/runtime/Egress.ts"
@@ -75,12 +75,22 @@ export const make = Effect.fnUntraced(function* (deadlines: Deadlines, { resolve
   const post = (upstream: Upstream, guard: Guard, apiKey: string | undefined, body: string) =>
     retried(guard, send(upstream, apiKey, body, wholeText))
 
-  /** Posts JSON; gives the answer once its head has come. The scope's end closes the connection of an answer under way. */
+  /**
+   * Posts JSON; gives the answer once its head has come. The scope's end closes the connection of an answer under way,
+   * as `acquireRelease` would, which copies the whole context for a release that needs none.
+   */
   const open = (upstream: Upstream, guard: Guard, apiKey: string | undefined, body: string) =>
     retried(
       guard,
-      Effect.acquireRelease(Effect.interruptible(send(upstream, apiKey, body, Effect.succeed)), (exchange) =>
-        Effect.sync(() => exchange.close())
+      Effect.uninterruptible(
+        Effect.flatMap(Effect.scope, (scope) =>
+          Effect.tap(Effect.interruptible(send(upstream, apiKey, body, Effect.succeed)), (exchange) =>
+            Scope.addFinalizer(
+              scope,
+              Effect.sync(() => exchange.close())
+            )
+          )
+        )
       )
     )
 

@@ -1,4 +1,4 @@
-import { Cause, Context, Deferred, Effect, Layer, Pull, type Scope, Stream } from "effect"
+import { Cause, Context, Deferred, Effect, Layer, Pull, Scope, Stream } from "effect"
 import type { InsufficientCredits } from "../../domain/billing/BillingErrors.ts"
 import { affordableOutput, costOf, worstCost } from "../../domain/billing/Cost.ts"
 import type { Settlement } from "../../domain/billing/CreditHold.ts"
@@ -152,10 +152,18 @@ export class CompleteChat extends Context.Service<
           ).pipe(Effect.tapError(logUpstream(call)))
         )
 
+      /** Until the scope's end. As `acquireRelease`, which would copy the whole context for a release that needs none. */
+      const heldOpen = (call: ChatCall) =>
+        Effect.uninterruptible(
+          Effect.flatMap(Effect.scope, (scope) =>
+            Effect.tap(begin(call), ({ meter }) => Scope.addFinalizer(scope, end(meter)))
+          )
+        )
+
       const stream = (call: ChatCall) =>
         spanned(
           "CompleteChat.stream",
-          Effect.acquireRelease(begin(call), ({ meter }) => end(meter)).pipe(
+          heldOpen(call).pipe(
             Effect.flatMap(({ meter, upstreamCall }) =>
               Effect.map(Effect.mapError(upstreams.stream(upstreamCall), withOwner(upstreamCall)), (events) =>
                 Stream.transformPull(events, (pull) =>
