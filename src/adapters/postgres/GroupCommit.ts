@@ -28,23 +28,40 @@ export const make = Effect.fnUntraced(function* <Item, Answer, E>(
   const isItemsFault = (cause: Cause.Cause<E>) =>
     Option.match(Cause.findErrorOption(cause), { onNone: () => true, onSome: mayBlameItem })
 
-  const write = Effect.fnUntraced(function* (batch: ReadonlyArray<Waiting<Item, Answer, E>>) {
-    const exit = yield* Effect.exit(run(batch.map(({ item }) => item)))
-    if (Exit.isSuccess(exit)) {
-      batch.forEach(({ answer }, index) => Deferred.doneUnsafe(answer, Exit.succeed(exit.value[index] as Answer)))
-    } else if (batch.length > 1 && isItemsFault(exit.cause)) {
-      yield* Effect.forEach(batch, runAlone, { discard: true })
-    } else {
-      const failure = Exit.failCause(exit.cause)
-      // What is everybody's fault is also that of whoever waited meanwhile: nobody waits for a second failure.
-      const others = isItemsFault(exit.cause) ? [] : yield* Queue.clear(waiting)
-      for (const { answer } of [...batch, ...others]) Deferred.doneUnsafe(answer, failure)
-    }
+  /** Takes what waits, at least one item, and sends it: the statement is on its way when this returns. */
+  const send = Queue.takeBetween(waiting, 1, most).pipe(
+    Effect.flatMap((batch) =>
+      Effect.map(
+        Effect.forkDetach(run(batch.map(({ item }) => item)), { startImmediately: true }),
+        (running): Round<Item, Answer, E> => ({ batch, running })
+      )
+    )
+  )
+
+  const fail = Effect.fnUntraced(function* (batch: ReadonlyArray<Waiting<Item, Answer, E>>, cause: Cause.Cause<E>) {
+    if (batch.length > 1 && isItemsFault(cause)) return yield* Effect.forEach(batch, runAlone, { discard: true })
+    const failure = Exit.failCause(cause)
+    // What is everybody's fault is also that of whoever waited meanwhile: nobody waits for a second failure.
+    const others = isItemsFault(cause) ? [] : yield* Queue.clear(waiting)
+    for (const { answer } of [...batch, ...others]) Deferred.doneUnsafe(answer, failure)
   })
 
-  const writer = yield* Queue.takeBetween(waiting, 1, most).pipe(
-    Effect.flatMap(write),
-    Effect.forever,
+  const writer = yield* Effect.gen(function* () {
+    let round = yield* send
+    for (;;) {
+      const { batch, running } = round
+      const exit = yield* Fiber.await(running)
+      if (Exit.isFailure(exit)) {
+        yield* fail(batch, exit.cause)
+        round = yield* send
+        continue
+      }
+      // Who gets an answer goes on at once, one after the other: meanwhile the store has the next round.
+      const next = Queue.sizeUnsafe(waiting) === 0 ? undefined : yield* send
+      batch.forEach(({ answer }, index) => Deferred.doneUnsafe(answer, Exit.succeed(exit.value[index] as Answer)))
+      round = next ?? (yield* send)
+    }
+  }).pipe(
     Effect.catchIf(Cause.isDone, () => Effect.void),
     Effect.forkDetach
   )
@@ -60,4 +77,10 @@ export const make = Effect.fnUntraced(function* <Item, Answer, E>(
 interface Waiting<Item, Answer, E> {
   readonly item: Item
   readonly answer: Deferred.Deferred<Answer, E>
+}
+
+/** A batch whose statement is on its way. */
+interface Round<Item, Answer, E> {
+  readonly batch: ReadonlyArray<Waiting<Item, Answer, E>>
+  readonly running: Fiber.Fiber<ReadonlyArray<Answer>, E>
 }

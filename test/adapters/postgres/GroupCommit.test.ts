@@ -49,6 +49,40 @@ describe("GroupCommit", () => {
     })
   )
 
+  it.effect("sends what waits before those go on who have their answers", () =>
+    Effect.gen(function* () {
+      const { batches, gate, run } = yield* gated
+      const write = yield* GroupCommit.make(run, { most: 10, mayBlameItem: () => true })
+      const seen = yield* Effect.forkChild(Effect.map(write(1), () => batches.length))
+      yield* settled
+      const other = yield* Effect.forkChild(write(2))
+      yield* settled
+      assert.deepStrictEqual(batches, [[1]])
+      yield* gate.open
+      assert.strictEqual(yield* Fiber.join(seen), 2)
+      assert.strictEqual(yield* Fiber.join(other), 20)
+    })
+  )
+
+  it.effect("goes on with what waits after a failure", () =>
+    Effect.gen(function* () {
+      const { batches, gate, run } = yield* gated
+      const write = yield* GroupCommit.make(
+        (items: ReadonlyArray<number>) =>
+          items.includes(1) ? Effect.andThen(gate.await, Effect.fail("bad")) : run(items),
+        { most: 10, mayBlameItem: () => true }
+      )
+      const bad = yield* Effect.forkChild(Effect.exit(write(1)))
+      yield* settled
+      const good = yield* Effect.forkChild(write(2))
+      yield* settled
+      yield* gate.open
+      assert.deepStrictEqual(yield* Fiber.join(bad), Exit.fail("bad"))
+      assert.strictEqual(yield* Fiber.join(good), 20)
+      assert.deepStrictEqual(batches, [[2]])
+    })
+  )
+
   it.effect("lets a bad item harm only itself", () =>
     Effect.gen(function* () {
       const batches: Array<ReadonlyArray<number>> = []
