@@ -1,5 +1,5 @@
 import { Effect, Layer } from "effect"
-import { createHash, randomBytes } from "node:crypto"
+import { hash, randomBytes } from "node:crypto"
 import { KeyTexts } from "../../application/ports/runtime/KeyTexts.ts"
 import { keyPrefix } from "../../domain/identity/ApiKey.ts"
 
@@ -21,7 +21,7 @@ const base62 = (value: bigint, length: number): string => {
   return text
 }
 
-const digest = (text: string): string => createHash("sha256").update(text).digest("hex")
+const digest = (text: string): string => hash("sha256", text)
 
 /** The first 32 bits of the digest: finds typing errors, proves nothing. */
 const checksum = (random: string): string =>
