@@ -138,6 +138,12 @@ type Configuration = Effect.Success<typeof configuration>
 const lazily = <M, A, E, R>(load: () => Promise<M>, layer: (module: M) => Layer.Layer<A, E, R>) =>
   Layer.unwrap(Effect.map(Effect.promise(load), layer))
 
+const loadAgentYaml = () => import("./adapters/yaml/AgentYamlLive.ts")
+const loadCluster = () => import("./adapters/cluster/ClusterLive.ts")
+const loadEgress = () => import("./adapters/egress/EgressLive.ts")
+const loadObservability = () => import("./adapters/observability/ObservabilityLive.ts")
+const loadVendors = () => import("./adapters/vendors/VendorsLive.ts")
+
 const Runtime = Layer.mergeAll(IdsLive.layer, KeyTextsLive.layer, NanoIdsLive.layer)
 
 const client = ({ settings: { store } }: Configuration) =>
@@ -177,12 +183,7 @@ const agents = ({ settings: { mcp } }: Configuration) =>
     Layer.provideMerge(AgentBackups.layer),
     Layer.provide(McpConnectorLive.layer(mcp)),
     Layer.provideMerge(CurrentAgent.layer),
-    Layer.provideMerge(
-      lazily(
-        () => import("./adapters/yaml/AgentYamlLive.ts"),
-        ({ layer }) => layer
-      )
-    ),
+    Layer.provideMerge(lazily(loadAgentYaml, ({ layer }) => layer)),
     Layer.provideMerge(PackagedAgentsLive.layer),
     Layer.provideMerge(ProvidersLive.layer)
   )
@@ -193,8 +194,6 @@ const resources = ({ settings: { agentSourceRoots, store } }: Configuration) =>
     Resources.layer,
     HostFilesLive.layer({ roots: agentSourceRoots, except: store._tag === "Embedded" ? [store.directory] : [] })
   )
-
-const loadCluster = () => import("./adapters/cluster/ClusterLive.ts")
 
 /** What runs turns: every process on one Postgres is a member of one cluster, one with a store of its own is alone. */
 const runner = ({ settings: { cluster, store } }: Configuration) =>
@@ -218,13 +217,21 @@ const conversations = (configuration: Configuration) =>
     Layer.provideMerge(resources(configuration))
   )
 
-/** HTTP, and the connections of it that become WebSockets. `url` is where they are. */
+/**
+ * HTTP, and the connections of it that become WebSockets. `url` is where they are. What else serving needs is loaded with
+ * it: while modules load nothing that a Postgres says is heard, and on a busy machine it would seem away.
+ */
 const served = Effect.promise(async () => {
   const [HttpLive, { Upgrades }, WebSocketsLive, { HttpServer }] = await Promise.all([
     import("./adapters/http/HttpLive.ts"),
     import("./adapters/http/runtime/Upgrades.ts"),
     import("./adapters/websocket/WebSocketsLive.ts"),
-    import("effect/http")
+    import("effect/http"),
+    loadAgentYaml(),
+    loadCluster(),
+    loadEgress(),
+    loadObservability(),
+    loadVendors()
   ])
   const sockets = Layer.effect(Upgrades, WebSocketsLive.WebSockets).pipe(Layer.provide(WebSocketsLive.layer))
   return {
@@ -234,16 +241,9 @@ const served = Effect.promise(async () => {
 })
 
 const upstreams = ({ agentProviders, settings: { deadlines }, upstreams }: Configuration) =>
-  lazily(
-    () => import("./adapters/vendors/VendorsLive.ts"),
-    ({ layer }) => layer(upstreams, deadlines, agentProviders)
-  )
+  lazily(loadVendors, ({ layer }) => layer(upstreams, deadlines, agentProviders))
 
-const egress = ({ settings: { egress } }: Configuration) =>
-  lazily(
-    () => import("./adapters/egress/EgressLive.ts"),
-    ({ layer }) => layer(egress)
-  )
+const egress = ({ settings: { egress } }: Configuration) => lazily(loadEgress, ({ layer }) => layer(egress))
 
 /** Every use case of the gateway, over the configured adapters. */
 const useCases = (configuration: Configuration) =>
@@ -286,14 +286,12 @@ const serve = Effect.gen(function* () {
     )
   ).pipe(
     Effect.provide(
-      lazily(
-        () => import("./adapters/observability/ObservabilityLive.ts"),
-        ({ layer }) =>
-          layer({
-            level: logLevel,
-            format: logFormat === "auto" ? (process.stdout.isTTY ? "text" : "json") : logFormat,
-            otlpEndpoint
-          })
+      lazily(loadObservability, ({ layer }) =>
+        layer({
+          level: logLevel,
+          format: logFormat === "auto" ? (process.stdout.isTTY ? "text" : "json") : logFormat,
+          otlpEndpoint
+        })
       )
     )
   )
