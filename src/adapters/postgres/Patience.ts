@@ -40,10 +40,14 @@ const within =
           return Fiber.await(running).pipe(
             Effect.timeoutOrElse({
               duration,
-              orElse: () => {
-                patience.isSilent = true
-                return Effect.fail(noAnswer(duration))
-              }
+              orElse: () =>
+                // The timer of a process that was busy fires before what has arrived meanwhile is read.
+                Effect.flatMap(Effect.yieldNow, () => {
+                  const exit = running.pollUnsafe()
+                  if (exit !== undefined) return Effect.succeed(exit)
+                  patience.isSilent = true
+                  return Effect.fail(noAnswer(duration))
+                })
             }),
             Effect.flatMap((exit) => {
               patience.isSilent = false
