@@ -19,10 +19,13 @@ export const make = Effect.fnUntraced(function* <Item, Answer, E>(
 ): Effect.fn.Return<(item: Item) => Effect.Effect<Answer, E>, never, Scope.Scope> {
   const waiting = yield* Queue.unbounded<Waiting<Item, Answer, E>, Cause.Done>()
 
-  const runAlone = ({ answer, item }: Waiting<Item, Answer, E>) =>
+  const statement = (batch: ReadonlyArray<Waiting<Item, Answer, E>>) =>
+    Effect.suspend(() => run(batch.map(({ item }) => item)))
+
+  const runAlone = (one: Waiting<Item, Answer, E>) =>
     Deferred.into(
-      Effect.map(run([item]), ([only]) => only as Answer),
-      answer
+      Effect.map(statement([one]), ([only]) => only as Answer),
+      one.answer
     )
 
   const isItemsFault = (cause: Cause.Cause<E>) =>
@@ -32,7 +35,7 @@ export const make = Effect.fnUntraced(function* <Item, Answer, E>(
   const send = Queue.takeBetween(waiting, 1, most).pipe(
     Effect.flatMap((batch) =>
       Effect.map(
-        Effect.forkDetach(run(batch.map(({ item }) => item)), { startImmediately: true }),
+        Effect.forkDetach(statement(batch), { startImmediately: true }),
         (running): Round<Item, Answer, E> => ({ batch, running })
       )
     )

@@ -152,7 +152,7 @@ export class CompleteChat extends Context.Service<
           ).pipe(Effect.tapError(logUpstream(call)))
         )
 
-      /** Until the scope's end. As `acquireRelease`, which would copy the whole context for a release that needs none. */
+      /** Until the scope's end. As `acquireRelease`, which would copy the whole context for a release that has its services. */
       const heldOpen = (call: ChatCall) =>
         Effect.uninterruptible(
           Effect.flatMap(Effect.scope, (scope) =>

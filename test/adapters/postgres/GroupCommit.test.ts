@@ -120,6 +120,64 @@ describe("GroupCommit", () => {
     })
   )
 
+  it.effect("tells those of a round that was sent ahead of its failure, and nobody before them", () =>
+    Effect.gen(function* () {
+      const gate = yield* Latch.make()
+      const batches: Array<ReadonlyArray<number>> = []
+      const write = yield* GroupCommit.make(
+        (items: ReadonlyArray<number>) =>
+          Effect.suspend(() => {
+            batches.push(items)
+            return items.includes(2)
+              ? Effect.fail("away")
+              : items.includes(4)
+                ? Effect.fail("bad")
+                : Effect.as(gate.await, items)
+          }),
+        { most: 2, mayBlameItem: (error) => error === "bad" }
+      )
+      const sent = (items: ReadonlyArray<number>) =>
+        Effect.forkChild(Effect.forEach(items, (item) => Effect.exit(write(item)), { concurrency: "unbounded" }))
+      const first = yield* sent([1])
+      yield* settled
+      const others = yield* sent([2, 3, 5])
+      yield* settled
+      yield* gate.open
+      assert.deepStrictEqual(yield* Fiber.join(first), [Exit.succeed(1)])
+      assert.deepStrictEqual(
+        yield* Fiber.join(others),
+        [2, 3, 5].map(() => Exit.fail("away"))
+      )
+      assert.deepStrictEqual(batches, [[1], [2, 3]])
+
+      yield* gate.close
+      const third = yield* sent([6])
+      yield* settled
+      const mixed = yield* sent([4, 7])
+      yield* settled
+      yield* gate.open
+      assert.deepStrictEqual(yield* Fiber.join(third), [Exit.succeed(6)])
+      assert.deepStrictEqual(yield* Fiber.join(mixed), [Exit.fail("bad"), Exit.succeed(7)])
+      assert.deepStrictEqual(batches.slice(2), [[6], [4, 7], [4], [7]])
+    })
+  )
+
+  it.effect("takes what is thrown for a failure of its round", () =>
+    Effect.gen(function* () {
+      const thrown = new Error("thrown")
+      const write = yield* GroupCommit.make(
+        (items: ReadonlyArray<number>): Effect.Effect<ReadonlyArray<number>> => {
+          if (items.includes(1)) throw thrown
+          return Effect.succeed(items)
+        },
+        { most: 10, mayBlameItem: () => true }
+      )
+      assert.deepStrictEqual(yield* Effect.exit(write(1)), Exit.die(thrown))
+      const exits = yield* Effect.forEach([1, 2], (item) => Effect.exit(write(item)), { concurrency: "unbounded" })
+      assert.deepStrictEqual(exits, [Exit.die(thrown), Exit.succeed(2)])
+    })
+  )
+
   it.effect("writes also what its sender no longer waits for", () =>
     Effect.gen(function* () {
       const { batches, gate, run } = yield* gated

@@ -63,6 +63,15 @@ describe("frames of text", () => {
     expect(texts.read(chunk("two", "2"))).toBeUndefined()
   })
 
+  test("are told from what ends before its text does", () => {
+    const texts = new TextFrames(textOf)
+    texts.learn(chunk("one"), "one")
+    const cut = chunk("").replace('""', '"')
+    for (const frame of [cut, "", '"', chunk("").slice(0, -1), chunk("").slice(1)]) {
+      expect(texts.read(frame)).toBeUndefined()
+    }
+  })
+
   test("are told from what only looks like their text", () => {
     const texts = new TextFrames(textOf)
     const misleading = (text: string) => `{"delta":{"content":"${text}"},"note":{"content":"one"}}`
